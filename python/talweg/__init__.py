@@ -42,6 +42,7 @@ from ._native import (
     randn,
     random_key,
     randperm,
+    remove_pass,
     tensor,
     uniform,
     zeros,
@@ -99,6 +100,7 @@ from ._device import device  # noqa: E402
 from ._devices import devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
+from ._export import Dim, export  # noqa: E402
 from ._files import from_file, frombuffer, load, save  # noqa: E402
 from ._state import no_grad, enable_grad, inference_mode, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
@@ -139,7 +141,7 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
 
 
 # Imported when they are first used.
-_LAZY = {"array_api", "data", "distributions", "testing", "train"}
+_LAZY = {"array_api", "data", "distributions", "serve", "testing", "train"}
 
 
 def __getattr__(name):

@@ -13,7 +13,7 @@ from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import amp as amp, autograd as autograd, func as func
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
-from . import backends as backends, debug as debug, library as library, profiler as profiler, version as version
+from . import backends as backends, debug as debug, library as library, profiler as profiler, serve as serve, version as version
 from . import distributions as distributions, metrics as metrics, testing as testing
 from . import data as data, nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
@@ -53,6 +53,7 @@ from ._devices import devices as devices
 from ._devices import get_default_device as get_default_device, set_default_device as set_default_device
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
+from ._export import Dim as Dim, export as export
 from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
 from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled
 from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled
@@ -163,6 +164,7 @@ class Op:
     def line(self) -> str: ...
 
 def add_pass(name: str, rule: Callable[[Tensor], TensorLike | None]) -> None: ...
+def remove_pass(name: str) -> bool: ...
 def tensor(data: TensorLike, dtype: DTypeLike | None = None, *, device: device | str | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor: ...
 def placeholder(dtype: DTypeLike, shape: Sequence[builtins.int] | None = None, name: str = "placeholder") -> Tensor: ...
 def zeros(*size: Any, out: Tensor | None = None, dtype: DTypeLike | None = None, layout: Any = None, device: device | str | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor: ...
@@ -418,11 +420,11 @@ class Tensor:
     def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None, dropout: tuple[builtins.float, TensorLike] | None = None, query_lengths: TensorLike | None = None, key_lengths: TensorLike | None = None) -> Tensor:
         """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
         values `[…, H, S, F]`."""
-    def avg_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
+    def avg_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, L]` (or `[C, L]`)."""
-    def avg_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
+    def avg_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-    def avg_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
+    def avg_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
     def batch_norm(self, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
@@ -465,7 +467,7 @@ class Tensor:
         """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
     def cofactor(self) -> Tensor:
         """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
-    def col2im(self, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def col2im(self, size: ShapeLike, window: ShapeLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Columns `[N, C · KH · KW, L]` (or without N), each a window of an image of the given size,
         added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
         dilation count."""
@@ -477,21 +479,21 @@ class Tensor:
         """Tensors one after the other along an axis, in their common type."""
     def conj(self) -> Tensor:
         """The complex conjugates; a real tensor itself."""
-    def conv1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
-    def conv2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[O, C / groups, KH, KW]`, plus a
         bias `[O]`."""
-    def conv3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel `[O, C / groups, KD, KH, KW]`,
         plus a bias `[O]`."""
-    def conv_transpose1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Transposed convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[C, O / groups, K]`, plus a
         bias `[O]`."""
-    def conv_transpose2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Transposed convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[C, O / groups, KH, KW]`,
         plus a bias `[O]`."""
-    def conv_transpose3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """Transposed convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel
         `[C, O / groups, KD, KH, KW]`, plus a bias `[O]`."""
     def copysign(self, other: TensorLike) -> Tensor:
@@ -519,9 +521,9 @@ class Tensor:
         """How many elements are not zero along axes (`..` for all), which disappear."""
     def cross(self, other: TensorLike, dim: builtins.int = -1) -> Tensor:
         """Vector product along an axis of size 3; the other dimensions broadcast."""
-    def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
-        """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
-        probabilities `[N, C, *D]`."""
+    def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, label_smoothing: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
+        """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+        `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean."""
     def ctc_loss(self, targets: TensorLike, times: TensorLike, lengths: TensorLike, blank: builtins.int | None = None, zero_infinity: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
         """Connectionist temporal classification: how unlikely the targets `[N, S]` are under these
         log-probabilities `[T, N, C]`, of which `times` and `lengths` (`[N]`) count."""
@@ -614,7 +616,7 @@ class Tensor:
 
         >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()  # series e - 1 = 1 + 1/2 + 1/6 + …
         [0.0, 1.718281828459045, 1.00000000005e-10]"""
-    def fft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+    def fft(self, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
         """Discrete Fourier transform; the result is complex."""
     def fftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """`fft` along several axes, one after the other."""
@@ -674,7 +676,7 @@ class Tensor:
         """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
     def glu(self, dim: builtins.int = -1) -> Tensor:
         """The first half along an axis times the sigmoid of the second half."""
-    def grid_sample(self, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: builtins.bool | None = None) -> Tensor:
+    def grid_sample(self, grid: TensorLike, mode: str = "bilinear", padding: str = "zeros", align_corners: builtins.bool = False) -> Tensor:
         """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
     def group_norm(self, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
@@ -724,11 +726,11 @@ class Tensor:
 
         >>> tensor([0.0, 1.0, -2.0]).i1().tolist()  # Abramowitz and Stegun, table 9.8
         [0.0, 0.5651591039924851, -1.590636854637329]"""
-    def ifft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+    def ifft(self, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
         """The inverse of `fft`."""
     def ifftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """`ifft` along several axes, one after the other."""
-    def im2col(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def im2col(self, window: ShapeLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
         """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
         options, stride, even padding and dilation count."""
     def inner(self, other: TensorLike) -> Tensor:
@@ -741,7 +743,7 @@ class Tensor:
         what quantized models are made of."""
     def inv(self) -> Tensor:
         """The inverse of a square matrix; a singular one is an error when the value is computed."""
-    def irfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+    def irfft(self, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
         """The real numbers whose Fourier transform starts with these frequencies:
         the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
     def is_finite(self) -> Tensor:
@@ -843,17 +845,17 @@ class Tensor:
     def max_index(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The greatest element along one axis, which disappears, and its place: the first of equal ones,
         which alone gets the gradient."""
-    def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
+    def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
         """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
-    def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
         """`max_pool1d` with the place of each greatest element."""
-    def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
+    def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
         """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-    def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
         """`max_pool2d` with the place of each greatest element in the flattened plane."""
-    def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
+    def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
         """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-    def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
         """`max_pool3d` with the place of each greatest element in the flattened volume."""
     def maximum(self, other: TensorLike) -> Tensor:
         """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
@@ -917,7 +919,7 @@ class Tensor:
 
         >>> tensor([1.5, -2.0]).neg().tolist()  # by hand
         [-1.5, 2.0]"""
-    def nll_loss(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
+    def nll_loss(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, reduction: str = "mean") -> Tensor:
         """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
     def normalize(self, ord: builtins.float = 2.0, dim: Axis = 1, eps: builtins.float = 1e-12) -> Tensor:
         """x divided by the norm of order `ord` (2 for Euclid's) of its vectors along axes, or by eps
@@ -944,7 +946,7 @@ class Tensor:
         `[.., c, h·f, w·f]`."""
     def pixel_unshuffle(self, factor: builtins.int) -> Tensor:
         """Blocks of `factor` × `factor` pixels gathered into channels: the inverse of `pixel_shuffle`."""
-    def poisson_nll_loss(self, target: TensorLike, log_input: builtins.bool | None = None, full: builtins.bool | None = None, eps: builtins.float | None = None, reduction: str | None = None) -> Tensor:
+    def poisson_nll_loss(self, target: TensorLike, log_input: builtins.bool = True, full: builtins.bool = False, eps: builtins.float = 1e-8, reduction: str = "mean") -> Tensor:
         """Negative log-likelihood of counts under Poisson distributions with these rates."""
     def pow(self, other: TensorLike) -> Tensor:
         """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
@@ -1026,7 +1028,7 @@ class Tensor:
         """Each element along an axis repeated as often as `times`, a vector of integers, says.
 
         The result's size depends on these, so they are computed at once."""
-    def rfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+    def rfft(self, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
         """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
         others, which are complex."""
     def rms_norm(self, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
@@ -1172,7 +1174,7 @@ class Tensor:
         """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
     def transpose(self, a: builtins.int, b: builtins.int) -> Tensor:
         """Two dimensions swapped."""
-    def triplet_margin_loss(self, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
+    def triplet_margin_loss(self, positive: TensorLike, negative: TensorLike, margin: builtins.float = 1.0, norm: builtins.float = 2.0, eps: builtins.float = 1e-6, swap: builtins.bool = False, reduction: str = "mean") -> Tensor:
         """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
     def trunc(self) -> Tensor:
         """The whole part, elementwise: rounds toward zero.
@@ -1649,9 +1651,9 @@ def atanh(input: Tensor) -> Tensor:
 def attention(input: Tensor, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None, dropout: tuple[builtins.float, TensorLike] | None = None, query_lengths: TensorLike | None = None, key_lengths: TensorLike | None = None) -> Tensor:
     """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
     values `[…, H, S, F]`."""
-def avg_pool2d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
+def avg_pool2d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-def avg_pool3d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
+def avg_pool3d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
 def batch_norm_stats(input: Tensor, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
     """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
@@ -1681,27 +1683,27 @@ def cholesky_upper(input: Tensor) -> Tensor:
     """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
 def cofactor(input: Tensor) -> Tensor:
     """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
-def col2im(input: Tensor, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def col2im(input: Tensor, size: ShapeLike, window: ShapeLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Columns `[N, C · KH · KW, L]` (or without N), each a window of an image of the given size,
     added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
     dilation count."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugates; a real tensor itself."""
-def conv1d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv1d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
-def conv2d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv2d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[O, C / groups, KH, KW]`, plus a
     bias `[O]`."""
-def conv3d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv3d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel `[O, C / groups, KD, KH, KW]`,
     plus a bias `[O]`."""
-def conv_transpose1d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose1d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Transposed convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[C, O / groups, K]`, plus a
     bias `[O]`."""
-def conv_transpose2d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose2d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Transposed convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[C, O / groups, KH, KW]`,
     plus a bias `[O]`."""
-def conv_transpose3d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose3d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """Transposed convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel
     `[C, O / groups, KD, KH, KW]`, plus a bias `[O]`."""
 def copysign(input: Tensor, other: TensorLike) -> Tensor:
@@ -1721,9 +1723,9 @@ def cosh(input: Tensor) -> Tensor:
     [1.0, 1.5430806348152437]"""
 def cross(input: Tensor, other: TensorLike, dim: builtins.int = -1) -> Tensor:
     """Vector product along an axis of size 3; the other dimensions broadcast."""
-def cross_entropy(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
-    """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
-    probabilities `[N, C, *D]`."""
+def cross_entropy(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, label_smoothing: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
+    """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+    `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean."""
 def cumsum_reverse(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """Running sums along an axis from its end."""
 def deg2rad(input: Tensor) -> Tensor:
@@ -1858,7 +1860,7 @@ def global_max_pool(input: Tensor) -> Tensor:
     """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
 def glu(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
-def grid_sample(input: Tensor, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: builtins.bool | None = None) -> Tensor:
+def grid_sample(input: Tensor, grid: TensorLike, mode: str = "bilinear", padding: str = "zeros", align_corners: builtins.bool = False) -> Tensor:
     """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
 def gt(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a > b`, elementwise; false where either is NaN.
@@ -1902,11 +1904,11 @@ def i1(input: Tensor) -> Tensor:
 
     >>> tensor([0.0, 1.0, -2.0]).i1().tolist()  # Abramowitz and Stegun, table 9.8
     [0.0, 0.5651591039924851, -1.590636854637329]"""
-def ifft(input: Tensor, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+def ifft(input: Tensor, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft`."""
 def ifftn(input: Tensor, axes: ShapeLike, norm: str) -> Tensor:
     """`ifft` along several axes, one after the other."""
-def im2col(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def im2col(input: Tensor, window: ShapeLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
     """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
     options, stride, even padding and dilation count."""
 def inner(input: Tensor, other: TensorLike) -> Tensor:
@@ -1916,7 +1918,7 @@ def int_matmul(input: Tensor, other: TensorLike) -> Tensor:
     what quantized models are made of."""
 def inv(input: Tensor) -> Tensor:
     """The inverse of a square matrix; a singular one is an error when the value is computed."""
-def irfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+def irfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
     """The real numbers whose Fourier transform starts with these frequencies:
     the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
 def is_finite(input: Tensor) -> Tensor:
@@ -2012,11 +2014,11 @@ def matrix_power(input: Tensor, n: builtins.int = 1) -> Tensor:
 def max_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The greatest element along one axis, which disappears, and its place: the first of equal ones,
     which alone gets the gradient."""
-def max_pool1d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool1d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """`max_pool1d` with the place of each greatest element."""
-def max_pool2d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool2d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """`max_pool2d` with the place of each greatest element in the flattened plane."""
-def max_pool3d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool3d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """`max_pool3d` with the place of each greatest element in the flattened volume."""
 def maximum(input: Tensor, other: TensorLike) -> Tensor:
     """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
@@ -2070,7 +2072,7 @@ def neg(input: Tensor) -> Tensor:
 
     >>> tensor([1.5, -2.0]).neg().tolist()  # by hand
     [-1.5, 2.0]"""
-def nll_loss(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
+def nll_loss(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, reduction: str = "mean") -> Tensor:
     """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
 def normalize(input: Tensor, ord: builtins.float = 2.0, dim: Axis = 1, eps: builtins.float = 1e-12) -> Tensor:
     """x divided by the norm of order `ord` (2 for Euclid's) of its vectors along axes, or by eps
@@ -2087,7 +2089,7 @@ def pinv(input: Tensor) -> Tensor:
     larger size count as zero."""
 def pinv_rtol(input: Tensor, rtol: builtins.float) -> Tensor:
     """`pinv` where singular values not above `rtol` times the greatest count as zero."""
-def poisson_nll_loss(input: Tensor, target: TensorLike, log_input: builtins.bool | None = None, full: builtins.bool | None = None, eps: builtins.float | None = None, reduction: str | None = None) -> Tensor:
+def poisson_nll_loss(input: Tensor, target: TensorLike, log_input: builtins.bool = True, full: builtins.bool = False, eps: builtins.float = 1e-8, reduction: str = "mean") -> Tensor:
     """Negative log-likelihood of counts under Poisson distributions with these rates."""
 def prelu(input: Tensor, weight: TensorLike) -> Tensor:
     """x where it is positive, else x times a weight: a single one, or one for each channel, which
@@ -2154,7 +2156,7 @@ def repeat_interleave_by(input: Tensor, times: TensorLike, dim: Axis = None) -> 
     """Each element along an axis repeated as often as `times`, a vector of integers, says.
 
     The result's size depends on these, so they are computed at once."""
-def rfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
+def rfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
     others, which are complex."""
 def rope(input: Tensor, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:

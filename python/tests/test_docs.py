@@ -66,7 +66,7 @@ def test_functions_written_by_hand_have_an_example():
     assert sorted(set(missing) - set(tw._functions.elementwise.ALIASES)) == []
 
 
-PAGES = "concepts custom-ops data debugging extending observability parameter-store python recipes tensorflow1 tutorial".split()
+PAGES = "concepts custom-ops data debugging extending observability parameter-store python recipes serving tensorflow1 tutorial".split()
 
 
 @pytest.mark.parametrize("page", [*(f"docs/{p}.md" for p in PAGES), "README.md"])

@@ -172,6 +172,8 @@ for name, (_, error) in bad.items():
         print(name, e)
     else:
         raise AssertionError(name)
+assert tw.remove_pass("bad") and not tw.remove_pass("bad")
+assert tw.ones(2).neg().tolist() == [-1.0, -1.0]
 try:
     tw.add_pass("nothing", 3)
 except TypeError as e:

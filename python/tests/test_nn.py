@@ -1,5 +1,6 @@
 """Modules, layers, losses, optimizers, schedules, metrics, data."""
 
+import inspect
 import itertools
 import pickle
 
@@ -105,6 +106,9 @@ def test_attention_knows_lengths_and_drops():
     tw.manual_seed(0)
     q, k, v = tw.randn(2, 4, 5, 8), tw.randn(2, 2, 6, 8), tw.randn(2, 2, 6, 8)
     attend = nn.functional.scaled_dot_product_attention
+    assert inspect.signature(tw.scaled_dot_product_attention).parameters.keys() == inspect.signature(attend).parameters.keys()
+    causal = tw.scaled_dot_product_attention(q, q, q, None, 0.0, True)
+    np.testing.assert_array_equal(causal.numpy(), attend(q, q, q, is_causal=True).numpy())
     seen = tw.arange(6) < tw.tensor([[6], [2]])
     by_mask = attend(q, k, v, seen.reshape(2, 1, 1, 6), enable_gqa=True)
     by_length = attend(q, k, v, enable_gqa=True, key_lengths=tw.tensor([6, 2]))

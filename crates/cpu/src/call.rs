@@ -3,13 +3,22 @@
 
 #![allow(unsafe_code)]
 
-mod attention;
-mod axis;
-mod control;
-mod conv;
-pub mod matmul;
-mod moves;
-mod scan;
+/// Declares the files of kernels and lists their claims.
+macro_rules! files {
+    ($($name:ident),* $(,)?) => {
+        $( pub mod $name; )*
+        static CLAIMS: &[&[Claim]] = &[$( $name::CLAIMS ),*];
+    };
+}
+files! {
+    attention,
+    axis,
+    control,
+    conv,
+    matmul,
+    moves,
+    scan,
+}
 
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
@@ -106,6 +115,8 @@ pub struct Claim {
     feeds: fn(&FlatNode, &[View]) -> bool,
     /// Whether its results are its operands, and it only holds back what uses them.
     is_fence: bool,
+    /// Whether it is a GEMM.
+    is_gemm: bool,
     /// Its floating-point operations.
     flops: fn(&FlatNode, &[View]) -> usize,
 }
@@ -135,14 +146,11 @@ impl Claim {
             joins: |_| None,
             feeds: |_, _| false,
             is_fence: false,
+            is_gemm: false,
             flops: |n, _| n.outs[0].shape.count(),
         }
     }
 }
-
-/// The kernels of the CPU.
-static CLAIMS: &[&[Claim]] =
-    &[attention::CLAIMS, axis::CLAIMS, control::CLAIMS, conv::CLAIMS, matmul::CLAIMS, moves::CLAIMS, scan::CLAIMS];
 
 fn claim(n: &FlatNode) -> Option<&'static Claim> {
     CLAIMS.iter().copied().flatten().find(|c| c.op == n.op.name)
@@ -175,6 +183,10 @@ pub fn may_fail(n: &FlatNode) -> bool {
 /// Whether a kernel hands over its result piece by piece.
 pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     claim(n).is_some_and(|c| (c.feeds)(n, args))
+}
+/// Whether a node is a GEMM.
+pub fn is_gemm(n: &FlatNode) -> bool {
+    claim(n).is_some_and(|c| c.is_gemm)
 }
 /// The floating-point operations of a node, one an element where nothing is known.
 pub fn flops(n: &FlatNode, args: &[View]) -> usize {

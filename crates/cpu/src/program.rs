@@ -93,7 +93,7 @@ impl Compiled {
         })
     }
 
-    /// Finds memory for every result: that of an input which nobody else holds, or new.
+    /// Finds memory for every result: that of an input which is not shared, or new.
     fn fill(&self, frame: &mut Frame, inputs: &mut [Buffer]) -> Result<()> {
         frame.bases.clear();
         frame.results.clear();

@@ -85,5 +85,5 @@ impl Target for CpuTarget {
 fn is_light_gemm(node: usize, args: &[View], graph: &Graph) -> bool {
     let n = &graph.nodes[node];
     let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
-    n.op.name == "matmul" && LIGHT_GEMM.contains(&(n.outs[0].shape.count() * inner))
+    call::is_gemm(n) && LIGHT_GEMM.contains(&(n.outs[0].shape.count() * inner))
 }

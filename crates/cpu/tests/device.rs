@@ -333,3 +333,18 @@ fn a_loop_does_not_overwrite_what_the_product_that_feeds_it_reads() {
     let inputs = || vec![whole(&[264, 264]), whole(&[264, 264])];
     assert_eq!(run(program.as_ref(), inputs()), reference::run(&net.0, &inputs()).unwrap());
 }
+
+#[test]
+fn every_stage_has_a_name() {
+    let mut net = Net::default();
+    let x = net.input(&[96, 96]);
+    let y = net.f("matmul", &[x, x]);
+    net.0.outputs = vec![y];
+    let mut names = Vec::new();
+    let mut see = |r: &passes::Report| names.push(r.stage);
+    let engine = runtime::Engine::new(Arc::new(Cpu::new()));
+    let program = engine.compile_watched(&net.0, &mut passes::Watch::new(&mut see)).unwrap();
+    let own = "materialize prune fuse elide_copies fuse_epilogues schedule select plan_memory lower pack_arena";
+    assert!(names.join(" ").ends_with(own), "{names:?}");
+    assert!(program.explain().contains("1769472 flops"), "{}", program.explain());
+}

@@ -25,6 +25,7 @@ impl Cuda {
 
 /// What the driver says about a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Properties {
     /// The product's name.
     pub name: String,

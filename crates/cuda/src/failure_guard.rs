@@ -1,6 +1,5 @@
-//! A run that fails leaves variables as they were. A kernel that finds a bad index says so in a
-//! status word on the device; kernels that write over an input look at it first, and do nothing
-//! from then on, until the host has reported the error.
+//! A failed run leaves variables unchanged. A kernel that finds a bad index sets a status word on the device. Kernels
+//! that overwrite an input read it first and do nothing after a failure, until the host has reported the error.
 
 use crate::emit::{Arg, Kernel};
 use crate::lower::{Code, Lowered};
@@ -8,12 +7,12 @@ use ir::{DType, Slot, Type};
 use passes::{Fused, Location, MemoryPlan, Region};
 use std::collections::BTreeSet;
 
-/// What a kernel does first that writes over an input.
+/// The first statement of a kernel that overwrites an input.
 pub const GUARD: &str = "if (*status) return;\n";
 const PARAM: &str = "const volatile long long* status";
 
-/// The last region that may be the first to see a bad index, among those that report them. An
-/// index that was checked before, for as many places, is not bad any more.
+/// The last region that may be the first to find a bad index. An index that was checked before, against the same
+/// size, is valid.
 fn last_check(fused: &Fused, reports: &[bool]) -> Option<usize> {
     let graph = &fused.graph;
     let mut known: BTreeSet<(Vec<Slot>, usize)> = BTreeSet::new();
@@ -33,9 +32,8 @@ fn last_check(fused: &Fused, reports: &[bool]) -> Option<usize> {
     last
 }
 
-/// Takes the memory of inputs back from loops that run before everything is checked. What a kernel
-/// puts into its operand where an index says stays in place: caches are large, and written to
-/// before other indices are known.
+/// Takes the memory of inputs back from loops that run before the last check. Scatters stay in place: KV caches are
+/// large, and are updated before other indices are known.
 pub fn defer(fused: &Fused, reports: &[bool], memory: &mut MemoryPlan) {
     let Some(last) = last_check(fused, reports) else { return };
     let is_early = |s: Slot| {
@@ -49,9 +47,8 @@ pub fn defer(fused: &Fused, reports: &[bool], memory: &mut MemoryPlan) {
     }
 }
 
-/// Guards every kernel that writes over an input, where a kernel reports bad indices. A product that
-/// puts elements into caches stays as it is: it loads its weights before the launch before it has
-/// ended, and looking at the status would keep it from that.
+/// Guards every kernel that overwrites an input, if a kernel reports bad indices. A GEMM that updates KV caches is not
+/// guarded: it prefetches its weights before the previous launch has ended, which reading the status would prevent.
 pub fn guard(lowered: &mut Lowered) {
     if !lowered.kernels().any(|(_, k)| k.args.contains(&Arg::Report)) {
         return;
@@ -76,8 +73,7 @@ pub fn guard(lowered: &mut Lowered) {
         };
         lists.into_iter().flatten().filter(|k| writes(k)).for_each(guarded);
     }
-    // A variable's new value that has memory of its own was not written, or written before the
-    // failure: it gets the old value.
+    // A new value of a variable in memory of its own gets the old value after a failure.
     let home = |(k, slot): (usize, Slot)| match plan.memory.location(slot) {
         Location::Result(b) => Some((Slot { node: plan.fused.graph.inputs[k], out: 0 }, slot, memory.buffers[b].bytes)),
         _ => None,
@@ -86,12 +82,12 @@ pub fn guard(lowered: &mut Lowered) {
     lowered.after = kept.chunks(KEPT_MAX).map(keep).collect();
 }
 
-/// Whether a kernel waits for the launch before it in its own time.
+/// Whether a kernel itself says when it waits for the previous launch.
 fn waits(k: &Kernel) -> bool {
     k.source.contains("_others();")
 }
 
-/// Lets a kernel end at once if something has failed.
+/// Lets a kernel return at once after a failure.
 fn guarded(k: &mut Kernel) {
     let name = k.source.find(" run(").expect("a kernel has an entry point");
     let open = name + k.source[name..].find(") {\n").expect("which has a body");
@@ -110,11 +106,10 @@ fn guarded(k: &mut Kernel) {
     k.args.push(Arg::Status);
 }
 
-/// Variables that one launch restores: their addresses are its parameter, which is small.
+/// Variables that one launch restores: kernel parameters are limited.
 const KEPT_MAX: usize = 128;
 
-/// Copies old values to where the new ones would be, if something has failed. Left out where all of
-/// them are the same memory.
+/// After a failure, copies old values over the new ones. Left out where both have the same memory.
 fn keep(kept: &[(Slot, Slot, usize)]) -> Kernel {
     const BLOCK: usize = 256;
     const BLOCKS_EACH: usize = 8;

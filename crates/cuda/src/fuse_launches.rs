@@ -1,7 +1,7 @@
-//! Which regions become one launch with the product of a vector, or few, and a matrix: the loop before it that
-//! makes the vector, and what takes the result behind it: loops, and the search for extremes. And loops with the
-//! kernels that put what they compute into another value.
+//! Which regions become one launch: a GEMV or skinny GEMM with the loop that computes its vector and the loops,
+//! argmax or argmin that take its result; and loops with the scatters of what they compute.
 
+use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::emit::skinny_gemm::{self, Part, Put};
 use crate::emit::{gemv, horizontal};
@@ -9,21 +9,20 @@ use ir::Slot;
 use passes::{Fused, Loop, Region, view_of};
 use std::ops::Range;
 
-/// Products that have kernels of their own.
+/// GEMM with kernels of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OwnGemm {
-    /// Of one row.
+    /// One row.
     Gemv,
-    /// Of few rows.
+    /// A few rows.
     Skinny,
 }
 
-/// The number of the region that is a product with a kernel of its own on GPUs of a generation, among those of
-/// a wave.
+/// The region of a wave that is a GEMM with a kernel of its own on GPUs of this generation.
 pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
     wave.clone().find_map(|r| {
         let Region::Call { node, .. } = &fused.regions[r] else { return None };
-        if !matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias") {
+        if !matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias") {
             return None;
         }
         let (_, args, outs) = fused.call(r)?;
@@ -34,7 +33,7 @@ pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize
     })
 }
 
-/// Puts loops into the waves of the products they belong to.
+/// Merges waves that become one launch.
 pub fn fuse_launches(mut fused: Fused, major: u32) -> Fused {
     let mut waves: Vec<Range<usize>> = Vec::with_capacity(fused.waves.len());
     let mut next = 0;
@@ -69,22 +68,22 @@ fn a_loop(fused: &Fused, r: usize) -> Option<&Loop> {
     if let Region::Loop(l) = &fused.regions[r] { Some(l) } else { None }
 }
 
-/// True if nobody but some regions, all of them, needs a value.
+/// True if exactly these regions read a value and it is no result.
 fn is_only_for(fused: &Fused, s: Slot, readers: &[usize]) -> bool {
     let is_result = fused.graph.outputs.iter().any(|&o| view_of(&fused.views, o).root == s);
     let is_right = |(r, region): (usize, &Region)| readers.contains(&r) == region.reads().contains(&s);
     !is_result && fused.regions.iter().enumerate().all(is_right)
 }
 
-/// True if a loop makes the vector of a product, for it alone.
+/// True if a loop computes the vector of a GEMV, for it alone.
 fn makes(fused: &Fused, before: usize, product: usize) -> bool {
     let (Some(l), Some((_, args, _))) = (a_loop(fused, before), fused.call(product)) else { return false };
-    // The matrix, and what is added, are not made by it.
+    // It computes neither the matrix nor the bias.
     let is_other = args[1..].iter().all(|o| l.stores.iter().all(|s| s.slot != o.slot));
     is_other && gemv::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
 }
 
-/// How many of the waves from `next` on take the result of a product, and nobody else does.
+/// How many of the waves from `next` on are the epilogue of a GEMM: only they read its result.
 fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
     let Some((_, _, outs)) = fused.call(product) else { return 0 };
     let y = &outs[0];
@@ -108,13 +107,13 @@ fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
     with_puts.into_iter().chain([(1, behind.end)]).find(|&(_, end)| fits(end)).map_or(0, |(count, _)| count)
 }
 
-/// The search for the extremes of a product's rows that a wave is: its result, and whether the least is looked for.
+/// The argmax or argmin over a GEMM's rows that a wave is: its result, and whether it is argmin.
 pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operand, bool)> {
     let Region::Call { node, .. } = &fused.regions[wave.start] else { return None };
     let n = &fused.graph.nodes[*node];
     let is_least = match n.op.name {
-        "argmax" => false,
-        "argmin" => true,
+        op::ARGMAX => false,
+        op::ARGMIN => true,
         _ => return None,
     };
     let (_, args, mut outs) = fused.call(wave.start)?;
@@ -127,7 +126,7 @@ pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operan
         .then(|| (outs.swap_remove(0), is_least))
 }
 
-/// The loops of a wave, and where they put their results; `None` if there is something else.
+/// The loops of a wave with their scatters; `None` if the wave has other regions.
 pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
     let calls = wave.clone().filter(|&r| a_loop(fused, r).is_none());
     let mut sources: Vec<(usize, Put)> = Vec::new();
@@ -142,28 +141,28 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
         a_loop(fused, r).map(|l| Part { l, put })
     };
     let found: Vec<Part> = wave.filter_map(part).collect();
-    // Each of them puts its result into one value.
+    // Each of them has one scatter at most.
     sources.is_empty().then_some(found)
 }
 
-/// The loop of a wave that computes, for it alone, what a kernel puts into another value.
+/// The loop of a wave that computes what a scatter writes, for it alone.
 pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Option<(usize, &'a Loop)> {
     let Region::Call { node, args, .. } = &fused.regions[put] else { return None };
-    if fused.graph.nodes[*node].op.name != "scatter" {
+    if fused.graph.nodes[*node].op.name != op::SCATTER {
         return None;
     }
     let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[2].root))?;
     a_loop(fused, r).map(|l| (r, l))
 }
 
-/// True if the kernels of a wave all put elements into other values, each at once and where an index
-/// says, and take them from the plain loops of the wave before or from elsewhere.
+/// True if a wave has only scatters of one element along the axis, whose operands come from the pointwise loops of
+/// the wave before, or from earlier.
 fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
     let is_plain = |r: usize| a_loop(fused, r).is_some_and(horizontal::is_plain);
     let fits = |r: usize| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
         let n = &fused.graph.nodes[*node];
-        let is_put = n.op.name == "scatter" && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
+        let is_put = n.op.name == op::SCATTER && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
         let made = |s: Slot| before.clone().any(|b| fused.regions[b].writes().contains(&s));
         let source = source_of(fused, before, r);
         let is_source = source.is_none_or(|(_, l)| {

@@ -1,19 +1,19 @@
-//! The order in which regions run: the program's, with plain loops that do not need each other
-//! together, parts of variables that are overwritten together, and updates of whole variables
-//! together at the end.
+//! The order of launches: the program's order, with independent pointwise loops in one wave, scatters by the same
+//! index in one wave, and updates of variables in one wave at the end.
 
+use crate::claims::op;
 use crate::emit::horizontal;
 use ir::Slot;
 use passes::{Fused, Region};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// How far ahead a loop is looked for that could join others.
+/// How far ahead a loop is sought for a wave.
 const LOOK_AHEAD: usize = 32;
-/// Pointers that one launch takes at most.
+/// The most pointers of one launch.
 const POINTERS_MAX: usize = 440;
 
-/// Orders the regions of a fused graph into waves of loops that become one launch.
+/// Orders the regions of a fused graph into waves, each of which becomes one launch.
 pub fn launch_order(fused: Fused) -> Fused {
     let o = Order::new(&fused);
     let (order, waves) = o.waves();
@@ -25,13 +25,13 @@ pub fn launch_order(fused: Fused) -> Fused {
 struct Order {
     /// For each region: the regions it needs.
     needs: Vec<Vec<usize>>,
-    /// For each region: pointers it takes, if it may share a launch.
+    /// For each region: its number of pointers, if it may share a launch.
     plain: Vec<Option<usize>>,
-    /// It writes results that nobody reads, perhaps over what others read before it.
+    /// It only writes results, perhaps over inputs that earlier regions read.
     is_update: Vec<bool>,
     /// It writes results.
     is_result: Vec<bool>,
-    /// The index that says where it puts elements into a value, if it does.
+    /// The index of a scatter.
     puts: Vec<Option<Slot>>,
 }
 
@@ -64,7 +64,7 @@ impl Order {
             fused.regions.iter().map(|r| r.writes().iter().any(|s| results.contains(s))).collect();
         let is_update = (0..needs.len()).map(|r| plain[r].is_some() && is_result[r] && !is_read[r]).collect();
         let puts = |r: &Region| match r {
-            Region::Call { node, args, .. } if graph.nodes[*node].op.name == "scatter" => Some(args[1].root),
+            Region::Call { node, args, .. } if graph.nodes[*node].op.name == op::SCATTER => Some(args[1].root),
             _ => None,
         };
         let puts = fused.regions.iter().map(puts).collect();

@@ -4,13 +4,13 @@
 //! NCCL on its first use; an error names the missing library. Every decision is pure and tested without a GPU:
 //! [`lower::Lowered`] turns a graph into kernels as text ([`emit`]), library calls and memory.
 
+mod claims;
 mod device;
 pub mod dnn;
 mod driver;
 pub mod emit;
 mod failure_guard;
 pub mod flags;
-mod flops;
 mod fuse_launches;
 mod launch_order;
 mod library;

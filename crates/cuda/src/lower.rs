@@ -1,6 +1,7 @@
 //! Regions as code for a GPU, decided without one: kernels as text, library calls, calls of the host. Each region is
 //! lowered once; the regions of a wave become one launch.
 
+use crate::claims::{claim, op};
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
 use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
@@ -120,8 +121,7 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         return Ok(Some(gemm_code(gemm, &args, &outs)));
     }
     let own = || kernels::kernels(n, &args, &outs, gpu.major).map(Code::Kernels);
-    // Attention of one query needs no library.
-    if matches!(n.op.name, "attention" | "attention_turned")
+    if claim(n.op.name).is_some_and(|c| c.is_kernel_first)
         && let Some(code) = own()
     {
         return Ok(Some(code));
@@ -133,8 +133,8 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         let around = dnn::around(n.op.name, &args, &outs).unwrap_or_default();
         return Ok(Some(Code::Network { network, given, around }));
     }
-    // Loops compute the elements of `iota` without reading them.
-    if n.op.name == "iota" && is_only_in_loops(fused, Slot::new(node, 0)) {
+    // Loops compute indices without reading them.
+    if claim(n.op.name).is_some_and(|c| c.is_index) && is_only_in_loops(fused, Slot::new(node, 0)) {
         return Ok(Some(Code::Kernels(Vec::new())));
     }
     match own() {
@@ -284,7 +284,7 @@ impl<'a> Lowering<'a> {
         let regions = &self.fused.regions;
         let (node, args, outs) = self.fused.call(r)?;
         let n = &self.fused.graph.nodes[node];
-        if !matches!(n.op.name, "attention" | "attention_turned") || !matches!(self.code[r], Some(Code::Kernels(_))) {
+        if !claim(n.op.name).is_some_and(|c| c.is_kernel_first) || !matches!(self.code[r], Some(Code::Kernels(_))) {
             return None;
         }
         let (index, same) = (self.scatter_index(&args[1])?, self.scatter_index(&args[2])?);
@@ -303,7 +303,7 @@ impl<'a> Lowering<'a> {
         let region = self.fused.regions.iter().position(|r| r.writes().contains(&o.slot))?;
         let (node, mut args, _) = self.fused.call(region)?;
         let n = &self.fused.graph.nodes[node];
-        if n.op.name != "scatter" || n.attrs.size("axis") != Ok(2) {
+        if n.op.name != op::SCATTER || n.attrs.size("axis") != Ok(2) {
             return None;
         }
         let index = args.swap_remove(1);

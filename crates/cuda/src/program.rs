@@ -203,7 +203,7 @@ impl Compiled {
         Ok(Arc::new(Block::of(&self.context, l.bytes())?))
     }
 
-    /// The block of an input that nobody else holds, with the input's number, or a new one.
+    /// The block of an input that is not shared, with the input's number, or a new one.
     fn result(
         &self,
         b: &passes::ResultBuffer,
@@ -373,7 +373,7 @@ impl Compiled {
             let graph = graph?;
             if let Some(slots) = &self.slots {
                 let memory = slots.address..slots.address + slots.bytes as u64;
-                memsets::take_out_clearings(graph, &memory).map_err(bad)?;
+                memsets::remove_memsets(graph, &memory).map_err(bad)?;
             }
             let exec = cu::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(bad);
             cu::graph::destroy(graph).map_err(bad)?;

@@ -1,13 +1,13 @@
 //! What the planner asks of a GPU, and its own stages.
 
+use crate::claims::claim;
 use crate::dnn::{self, Network};
 use crate::emit::kernels::attention;
 use crate::emit::{self, Arg};
 use crate::failure_guard;
-use crate::flops::flops;
 use crate::fuse_launches::fuse_launches;
 use crate::launch_order::launch_order;
-use crate::library::cublas::{self, Gemm};
+use crate::library::cublas::{self, Gemm, gemm_flops};
 use crate::library::epilogue::Epilogue;
 use crate::lower::{Code, lower, select};
 use crate::rewrite::attention_layout::{heads_last, join_gradients};
@@ -84,27 +84,23 @@ impl Target for GpuTarget<'_> {
         emit::SHARE_MIN
     }
     fn accepts(&self, n: &FlatNode, i: usize, l: &Layout) -> bool {
-        let out = &n.outs[0];
-        match n.op.name {
-            "matmul" => !cublas::has(out.dtype) || cublas::accepts(l, &out.shape),
-            // fp8 operands are transposed into the layout that cuBLASLt wants.
-            "scaled_product" => false,
-            name if Epilogue::of(name, n.outs.len()).is_some() => i < 2 && cublas::accepts(l, &out.shape),
-            // The log-sum-exp and the operands after it are contiguous.
-            "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
-            "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
-                i < 6 && i != 4 && dnn::accepts(l, out.dtype.size())
-            }
-            "concat" => l.strides.iter().all(|&s| s >= 0),
-            _ => false,
+        // fp8 operands are transposed into the layout that cuBLASLt wants.
+        let is_gemm = || Epilogue::of(n.op.name, n.outs.len()).is_some_and(|e| e != Epilogue::Scales);
+        match claim(n.op.name) {
+            Some(c) => (c.accepts)(n, i, l),
+            None => is_gemm() && i < 2 && cublas::accepts(l, &n.outs[0].shape),
         }
     }
     /// Kernels that begin with a copy of an operand, which is left out where both have the same memory.
     fn overwrites(&self, n: &FlatNode) -> Option<usize> {
-        matches!(n.op.name, "scatter" | "scatter_add" | "index_add").then_some(0)
+        claim(n.op.name).and_then(|c| c.in_place)
     }
     fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
-        flops(n, args)
+        match claim(n.op.name) {
+            Some(c) => (c.flops)(n, args),
+            None if Epilogue::of(n.op.name, n.outs.len()).is_some() => gemm_flops(n, args),
+            None => n.outs[0].shape.count(),
+        }
     }
     /// A call of the host may fail. Kernels report bad indices later, see [`failure_guard`].
     fn may_fail(&self, _: &Fused, region: usize) -> bool {

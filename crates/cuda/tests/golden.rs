@@ -82,3 +82,27 @@ fn stages_do_what_the_files_say() {
     // `nhwc-stem` is another graph for `nhwc`.
     compare("stages", &|name, text| stage(name.split('-').next().unwrap_or(name), text));
 }
+
+#[test]
+fn a_plan_needs_no_gpu() {
+    let device = runtime::open_offline("cuda").unwrap();
+    let mut names = Vec::new();
+    let mut see = |r: &passes::Report| names.push(r.stage);
+    let text = include_str!("golden/updates.txt").split(LINE).next().unwrap();
+    let graph = ir::Graph::parse(text, &ops::find).unwrap();
+    let engine = runtime::Engine::new(device);
+    let program = engine.compile_watched(&graph, &mut Watch::new(&mut see)).unwrap();
+    // Every transformation has a name: the portable stages, the GPU's, and those of the plan.
+    let all = [
+        "split_complex simplify deduplicate recognize decompose prune fold simplify deduplicate prune",
+        "transpose_fp8 fuse_bias fuse_epilogue decompose_activations heads_last join_gradients nhwc materialize prune",
+        "fuse rematerialize launch_order fuse_launches select plan_memory lower pack_arena",
+    ];
+    assert_eq!(names.join(" "), all.join(" "));
+    let explained = program.explain();
+    for part in ["cuBLASLt: matmul_bias | reads", "flops |", "arena", "planned without a GPU"] {
+        assert!(explained.contains(part), "no {part:?} in\n{explained}");
+    }
+    assert!(program.sources().contains("__global__"));
+    assert!(program.run(&mut []).is_err());
+}

@@ -161,7 +161,7 @@ impl Pixels {
             _ => {
                 return Err(Error::mismatch(format!(
                     "expected a picture (u8, [height, width] or [height, width, channels]), found {} of shape {:?}",
-                    picture.kind(),
+                    picture.dtype(),
                     picture.shape()
                 )));
             }
@@ -322,7 +322,7 @@ mod tests {
         let crop = Augment::new().crop(3, 3, 1);
         let mut seen = std::collections::BTreeSet::new();
         for index in 0..200 {
-            let cut = apply(&crop, &source, index).unwrap().into_values::<u8>().unwrap();
+            let cut = apply(&crop, &source, index).unwrap().values::<u8>().unwrap().to_vec();
             // The middle pixel tells the shift; the whole must agree with it.
             let middle = i32::from(cut[4]) - 1;
             let (top, left) = (middle / 3 - 1, middle % 3 - 1);

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::array::{Array, Values};
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::loader::{Part, Position};
 use crate::sample::{Name, Sample, Value};
+use ir::Literal;
 
 /// How the samples of a batch are put together.
 #[derive(Clone, Default)]
@@ -201,7 +202,6 @@ fn unlike(row: usize, place: usize) -> Error {
 
 fn stack(name: &str, arrays: &[Array]) -> Result<(Array, Option<Array>)> {
     let first = &arrays[0];
-    let mut values = Values::with_capacity(first.kind(), first.count() * arrays.len());
     for (row, array) in arrays.iter().enumerate() {
         if array.shape() != first.shape() {
             return Err(Error::mismatch(format!(
@@ -211,10 +211,16 @@ fn stack(name: &str, arrays: &[Array]) -> Result<(Array, Option<Array>)> {
                 first.shape()
             )));
         }
-        append(name, &mut values, row, array)?;
+        same_type(name, first, row, array)?;
     }
     let shape = [&[arrays.len()], first.shape()].concat();
-    Ok((Array::from_values(values, &shape)?, None))
+    let stacked = Array::written(first.dtype(), &shape, |out| {
+        let size = first.literal().bytes().len().max(1);
+        for (to, array) in out.chunks_mut(size).zip(arrays) {
+            to.copy_from_slice(array.literal().bytes());
+        }
+    });
+    Ok((stacked, None))
 }
 
 fn pad(name: &str, arrays: &[Array], value: f64, multiple: usize) -> Result<(Array, Option<Array>)> {
@@ -225,7 +231,6 @@ fn pad(name: &str, arrays: &[Array], value: f64, multiple: usize) -> Result<(Arr
     let longest = arrays.iter().filter_map(|array| array.shape().first()).max().copied();
     let padded = longest.unwrap_or(0).next_multiple_of(multiple.max(1));
     let size: usize = rest.iter().product();
-    let mut values = Values::with_capacity(first.kind(), padded * size * arrays.len());
     let mut lengths = Vec::with_capacity(arrays.len());
     for (row, array) in arrays.iter().enumerate() {
         if array.shape().get(1..) != Some(rest) {
@@ -236,23 +241,28 @@ fn pad(name: &str, arrays: &[Array], value: f64, multiple: usize) -> Result<(Arr
                 first.shape()
             )));
         }
-        append(name, &mut values, row, array)?;
-        values.fill(value, (padded - array.shape()[0]) * size);
+        same_type(name, first, row, array)?;
         lengths.push(array.shape()[0] as i64);
     }
     let shape = [&[arrays.len(), padded], rest].concat();
-    Ok((Array::from_values(values, &shape)?, Some(Array::vector(lengths))))
+    let padding = Literal::scalar_f64(first.dtype(), value);
+    let filled = Array::written(first.dtype(), &shape, |out| {
+        let row = (padded * size * first.dtype().size()).max(1);
+        for (to, array) in out.chunks_mut(row).zip(arrays) {
+            let (given, rest) = to.split_at_mut(array.literal().bytes().len());
+            given.copy_from_slice(array.literal().bytes());
+            rest.chunks_mut(padding.bytes().len()).for_each(|x| x.copy_from_slice(padding.bytes()));
+        }
+    });
+    Ok((filled, Some(Array::vector(lengths))))
 }
 
-fn append(name: &str, values: &mut Values, row: usize, array: &Array) -> Result<()> {
-    if values.extend_from(array.data(), 0..array.count()) {
+fn same_type(name: &str, first: &Array, row: usize, array: &Array) -> Result<()> {
+    let (found, expected) = (array.dtype(), first.dtype());
+    if found == expected {
         return Ok(());
     }
-    Err(Error::mismatch(format!(
-        "{name}: sample {row} of the batch has {} elements, sample 0 has {}",
-        array.kind(),
-        values.kind()
-    )))
+    Err(Error::mismatch(format!("{name}: sample {row} of the batch has {found} elements, sample 0 has {expected}")))
 }
 
 #[cfg(test)]

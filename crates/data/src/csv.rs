@@ -14,17 +14,17 @@ use crate::table::{Cells, Field, fields};
 /// Which fields to make of the columns of a CSV file.
 ///
 /// ```
-/// use talweg_data::{Csv, Dataset, Kind};
+/// use talweg_data::{Csv, DType, Dataset};
 /// let table = "length,width,species\n5.1,3.5,setosa\n7.0,3.2,versicolor\n";
 /// let iris = Csv::new()
-///     .numbers("x", Kind::F32, ["length", "width"])
+///     .numbers("x", DType::F32, ["length", "width"])
 ///     .category("y", "species")
 ///     .parse("iris.csv", table.as_bytes())?;
 /// assert_eq!(iris.get(1)?.array("x")?.values::<f32>()?, [7.0, 3.2]);
 /// assert_eq!(iris.get(1)?.array("y")?.integer()?, 1);
 /// assert_eq!(iris.classes("y").unwrap(), ["setosa", "versicolor"]);
 ///
-/// let bad = Csv::new().numbers("x", Kind::F32, ["length"]);
+/// let bad = Csv::new().numbers("x", DType::F32, ["length"]);
 /// let error = bad.parse("iris.csv", &b"length\n5.1\nfive\n"[..]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
@@ -189,8 +189,8 @@ impl Input<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Kind;
     use crate::dataset::Dataset;
+    use ir::DType;
 
     fn message(csv: Csv, text: &[u8]) -> String {
         csv.parse("t.csv", text).unwrap_err().to_string()
@@ -199,7 +199,7 @@ mod tests {
     /// Each bad table with the message a person gets.
     #[test]
     fn bad_tables() {
-        let x = || Csv::new().numbers("x", Kind::F32, ["a", "b"]);
+        let x = || Csv::new().numbers("x", DType::F32, ["a", "b"]);
         let cases: [(Csv, &[u8], &str); 13] = [
             (x(), b"a,b\n1,2\n3,\n", "t.csv: line 3, column b: expected a number (f32), found an empty cell"),
             (x(), b"a,b\n1,2\n3,oops\n", "t.csv: line 3, column b: expected a number (f32), found \"oops\""),
@@ -212,7 +212,7 @@ mod tests {
             (x(), b"", "t.csv: expected rows of data, found none"),
             (x(), b"a,b\n1,\xff\n", "t.csv: line 2, cell 2: expected UTF-8 text, found other bytes"),
             (
-                Csv::new().numbers("x", Kind::I8, ["a"]),
+                Csv::new().numbers("x", DType::I8, ["a"]),
                 b"a\n300\n",
                 "t.csv: line 2, column a: expected a whole number from -128 to 127 (i8), found \"300\"",
             ),
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn long_cells_are_cut_in_messages() {
         let text = format!("a\n{}\n", "x".repeat(1000));
-        let error = message(Csv::new().numbers("x", Kind::F64, ["a"]), text.as_bytes());
+        let error = message(Csv::new().numbers("x", DType::F64, ["a"]), text.as_bytes());
         assert!(error.len() < 150, "{error}");
     }
 
@@ -252,9 +252,9 @@ mod tests {
         let set = Csv::new()
             .no_header()
             .delimiter(b';')
-            .numbers("u8", Kind::U8, ["0"])
-            .numbers("i64", Kind::I64, ["1", "3"])
-            .numbers("bool", Kind::Bool, ["2"])
+            .numbers("u8", DType::U8, ["0"])
+            .numbers("i64", DType::I64, ["1", "3"])
+            .numbers("bool", DType::Bool, ["2"])
             .text("text", "4")
             .label("label", "0", 3)
             .parse("t.csv", text.as_bytes())

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::array::{Array, Values};
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::picture;
 
@@ -102,7 +102,7 @@ impl Events {
     /// # Errors
     /// If the array is no picture, or the file cannot be written.
     pub fn image(&mut self, tag: &str, step: u64, image: &Array) -> Result<()> {
-        let (Values::U8(pixels), [height, width, rest @ ..]) = (image.data(), image.shape()) else {
+        let (Ok(pixels), [height, width, rest @ ..]) = (image.values::<u8>(), image.shape()) else {
             return Err(not_a_picture(image));
         };
         let channels = match rest {
@@ -158,7 +158,7 @@ impl Events {
 fn not_a_picture(array: &Array) -> Error {
     Error::mismatch(format!(
         "a picture is u8 of shape [height, width] or [height, width, channels], found {} of shape {:?}",
-        array.kind(),
+        array.dtype(),
         array.shape()
     ))
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::array::{Array, Values};
+use crate::array::Array;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::idx;
@@ -54,8 +54,8 @@ pub fn load_from(folder: &Path, part: Part) -> Result<Memory> {
     let images = idx::read(file(folder, &format!("{prefix}-images-idx3-ubyte")))?;
     let path = file(folder, &format!("{prefix}-labels-idx1-ubyte"));
     let labels = idx::read(&path)?;
-    let (Values::U8(bytes), [count]) = (labels.data(), labels.shape()) else {
-        let (kind, shape) = (labels.kind(), labels.shape());
+    let (Ok(bytes), [count]) = (labels.values::<u8>(), labels.shape()) else {
+        let (kind, shape) = (labels.dtype(), labels.shape());
         return Err(Error::format(path, format!("expected a list of u8 labels, found {kind} of shape {shape:?}")));
     };
     if images.shape() != [*count, 28, 28] {

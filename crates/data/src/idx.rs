@@ -8,8 +8,9 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::array::{Array, Values};
+use crate::array::Array;
 use crate::error::{Error, Result};
+use ir::DType;
 
 /// Reads an IDX file; gzip is recognized by its first bytes.
 ///
@@ -62,7 +63,7 @@ pub fn parse(path: impl AsRef<Path>, mut reader: impl Read) -> Result<Array> {
         let came = if bytes.len() > count { "more".to_owned() } else { bytes.len().to_string() };
         return Err(Error::format(path, format!("expected {count} bytes for sizes {shape:?}, found {came}")));
     }
-    Array::from_values(values(code, bytes), &shape)
+    array(code, bytes, &shape)
 }
 
 fn exact(path: &Path, reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
@@ -72,20 +73,28 @@ fn exact(path: &Path, reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     })
 }
 
-/// Big-endian bytes of a known type code as elements.
-fn values(code: u8, bytes: Vec<u8>) -> Values {
+/// Big-endian bytes of a known type code as an array.
+fn array(code: u8, bytes: Vec<u8>, shape: &[usize]) -> Result<Array> {
     macro_rules! big_endian {
         ($type:ty) => {
-            bytes.as_chunks::<{ size_of::<$type>() }>().0.iter().map(|b| <$type>::from_be_bytes(*b)).collect()
+            Array::new(
+                bytes
+                    .as_chunks::<{ size_of::<$type>() }>()
+                    .0
+                    .iter()
+                    .map(|b| <$type>::from_be_bytes(*b))
+                    .collect::<Vec<$type>>(),
+                shape,
+            )
         };
     }
     match code {
-        0x08 => Values::U8(bytes),
-        0x09 => Values::I8(bytes.into_iter().map(|byte| byte as i8).collect()),
-        0x0b => Values::I16(big_endian!(i16)),
-        0x0c => Values::I32(big_endian!(i32)),
-        0x0d => Values::F32(big_endian!(f32)),
-        _ => Values::F64(big_endian!(f64)),
+        0x08 => Array::new(bytes, shape),
+        0x09 => big_endian!(i8),
+        0x0b => big_endian!(i16),
+        0x0c => big_endian!(i32),
+        0x0d => big_endian!(f32),
+        _ => big_endian!(f64),
     }
 }
 
@@ -96,20 +105,18 @@ fn values(code: u8, bytes: Vec<u8>) -> Values {
 /// fit into its header.
 pub fn encode(array: &Array) -> Result<Vec<u8>> {
     macro_rules! big_endian {
-        ($code:literal, $values:expr) => {
-            ($code, $values.iter().flat_map(|x| x.to_be_bytes()).collect::<Vec<u8>>())
+        ($code:literal, $type:ty) => {
+            ($code, array.values::<$type>()?.iter().flat_map(|x| x.to_be_bytes()).collect::<Vec<u8>>())
         };
     }
-    let (code, elements) = match array.data() {
-        Values::U8(values) => (0x08, values.clone()),
-        Values::I8(values) => big_endian!(0x09, values),
-        Values::I16(values) => big_endian!(0x0b, values),
-        Values::I32(values) => big_endian!(0x0c, values),
-        Values::F32(values) => big_endian!(0x0d, values),
-        Values::F64(values) => big_endian!(0x0e, values),
-        Values::Bool(_) | Values::I64(_) => {
-            return Err(Error::mismatch(format!("IDX has no element type {}", array.kind())));
-        }
+    let (code, elements) = match array.dtype() {
+        DType::U8 => (0x08, array.values::<u8>()?.to_vec()),
+        DType::I8 => big_endian!(0x09, i8),
+        DType::I16 => big_endian!(0x0b, i16),
+        DType::I32 => big_endian!(0x0c, i32),
+        DType::F32 => big_endian!(0x0d, f32),
+        DType::F64 => big_endian!(0x0e, f64),
+        other => return Err(Error::mismatch(format!("IDX has no element type {other}"))),
     };
     let axes = u8::try_from(array.shape().len()).ok();
     let sizes: Option<Vec<u32>> = array.shape().iter().map(|size| u32::try_from(*size).ok()).collect();

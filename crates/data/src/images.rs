@@ -156,8 +156,8 @@ impl Pixels {
         if self.channels == 1 && !self.is_wide {
             return self.samples;
         }
-        // The luminance of BT.709's primaries.
-        let luma = |i| 0.212_639 * self.unit(i) + 0.715_168_7 * self.unit(i + 1) + 0.072_192_32 * self.unit(i + 2);
+        // The luminance of BT.709's primaries with the white point D65.
+        let luma = |i| 0.212_647_81 * self.unit(i) + 0.715_179_15 * self.unit(i + 1) + 0.072_173_04 * self.unit(i + 2);
         let gray = |i| if self.channels < 3 { self.sample(i).0 } else { (luma(i) * 255.0).round() as u8 };
         (0..self.height * self.width).map(|i| gray(i * self.channels)).collect()
     }

@@ -62,7 +62,7 @@ mod table;
 mod text;
 mod token;
 
-pub use array::{Array, Element, Kind, Values};
+pub use array::Array;
 pub use augment::Augment;
 pub use background::background;
 #[cfg(feature = "tokenizers")]
@@ -83,3 +83,5 @@ pub use place::{Content, Place};
 pub use sample::{Name, Sample, Value};
 pub use text::{Lines, Text};
 pub use token::{Bytes, Chars, Tokenizer};
+// The host array and its element types are those of tensors.
+pub use ir::{DType, Element};

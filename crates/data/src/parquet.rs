@@ -13,17 +13,18 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field as Cell, Row};
 use parquet::schema::types::Type;
 
-use crate::array::{Array, Kind, Values};
+use crate::array::{Array, Growing};
 use crate::error::{Error, Result, quote};
 use crate::memory::Memory;
 use crate::table::{Cells, Field, Role, fields};
+use ir::DType;
 
 /// Which fields to make of the columns of a Parquet file.
 ///
 /// ```no_run
-/// use talweg_data::{Kind, Parquet};
+/// use talweg_data::{DType, Parquet};
 /// let reviews = Parquet::new()
-///     .numbers("tokens", Kind::I64, ["input_ids"]) // a list a row
+///     .numbers("tokens", DType::I64, ["input_ids"]) // a list a row
 ///     .label("stars", "rating", 5)
 ///     .text("text", "review")
 ///     .read("reviews.parquet")?;
@@ -131,7 +132,7 @@ fn store(field: &Field, row: &Row) -> Store {
     }
 }
 
-/// Takes one cell; on failure answers what was expected.
+/// Takes one cell; on failure returns what was expected.
 fn flat(field: &Field, cells: &mut Cells, cell: &Cell) -> Result<(), String> {
     match (cells, &field.role, cell) {
         (Cells::Numbers(values), Role::Numbers(kind), cell) => number(values, *kind, cell),
@@ -145,21 +146,21 @@ fn flat(field: &Field, cells: &mut Cells, cell: &Cell) -> Result<(), String> {
     }
 }
 
-/// A list of numbers as a vector; on failure answers what was expected.
+/// A list of numbers as a vector; on failure returns what was expected.
 fn list(field: &Field, cell: &Cell) -> Result<Array, String> {
     let (Role::Numbers(kind), Cell::ListInternal(list)) = (&field.role, cell) else {
         return Err("a list of numbers".into());
     };
-    let mut values = Values::with_capacity(*kind, list.len());
+    let mut values = Growing::new(*kind);
     for element in list.elements() {
         number(&mut values, *kind, element).map_err(|expected| format!("a list, each {expected}"))?;
     }
     let len = values.len();
-    Array::from_values(values, &[len]).map_err(|error| error.to_string())
+    values.finish(&[len]).map_err(|error| error.to_string())
 }
 
-/// Appends a number that fits the kind; on failure answers what was expected.
-fn number(values: &mut Values, kind: Kind, cell: &Cell) -> Result<(), String> {
+/// Appends a number that fits the type; on failure returns what was expected.
+fn number(to: &mut Growing, dtype: DType, cell: &Cell) -> Result<(), String> {
     let whole = integer(cell);
     let real = match cell {
         Cell::Float(x) => Some(f64::from(*x)),
@@ -168,24 +169,25 @@ fn number(values: &mut Values, kind: Kind, cell: &Cell) -> Result<(), String> {
         _ => whole.map(|x| x as f64),
     };
     macro_rules! integer {
-        ($to:expr) => {
-            whole.and_then(|x| x.try_into().ok()).map(|x| $to.push(x))
+        ($type:ty) => {
+            whole.and_then(|x| <$type>::try_from(x).ok()).map(|x| to.push(x))
         };
     }
-    let taken = match values {
-        Values::Bool(to) => {
+    let taken = match dtype {
+        DType::Bool => {
             let truth = if let Cell::Bool(x) = cell { Some(*x) } else { None };
             truth.map(|x| to.push(x))
         }
-        Values::U8(to) => integer!(to),
-        Values::I8(to) => integer!(to),
-        Values::I16(to) => integer!(to),
-        Values::I32(to) => integer!(to),
-        Values::I64(to) => integer!(to),
-        Values::F32(to) => real.map(|x| to.push(x as f32)),
-        Values::F64(to) => real.map(|x| to.push(x)),
+        DType::U8 => integer!(u8),
+        DType::I8 => integer!(i8),
+        DType::I16 => integer!(i16),
+        DType::I32 => integer!(i32),
+        DType::I64 => integer!(i64),
+        DType::F32 => real.map(|x| to.push(x as f32)),
+        DType::F64 => real.map(|x| to.push(x)),
+        _ => None,
     };
-    taken.ok_or_else(|| format!("a number that fits {kind}"))
+    taken.ok_or_else(|| format!("a number that fits {dtype}"))
 }
 
 fn integer(cell: &Cell) -> Option<i64> {
@@ -256,9 +258,9 @@ mod tests {
         for codec in codecs {
             let path = write(folder.path(), codec, Some(2));
             let set = Parquet::new()
-                .numbers("x", Kind::F32, ["x"])
-                .numbers("both", Kind::F64, ["x", "y"])
-                .numbers("tokens", Kind::I64, ["tokens"])
+                .numbers("x", DType::F32, ["x"])
+                .numbers("both", DType::F64, ["x", "y"])
+                .numbers("tokens", DType::I64, ["tokens"])
                 .label("y", "y", 3)
                 .category("class", "name")
                 .text("name", "name")
@@ -291,7 +293,7 @@ mod tests {
             "t.parquet: line 2, column y: expected a label from 0 to 2, found \"7\""
         );
         assert_eq!(
-            message(Parquet::new().numbers("n", Kind::F32, ["name"]), &path),
+            message(Parquet::new().numbers("n", DType::F32, ["name"]), &path),
             "t.parquet: line 1, column name: expected a number that fits f32, found \"\\\"b\\\"\""
         );
         assert!(message(Parquet::new().text("t", "y"), &path).contains("expected text, found \"0\""));
@@ -301,7 +303,7 @@ mod tests {
         );
         let path = write(folder.path(), Compression::SNAPPY, None);
         assert_eq!(
-            message(Parquet::new().numbers("y", Kind::I64, ["y"]), &path),
+            message(Parquet::new().numbers("y", DType::I64, ["y"]), &path),
             "t.parquet: line 2, column y: expected a number that fits i64, found null"
         );
         std::fs::write(&path, b"PAR1 no").unwrap();
@@ -320,7 +322,7 @@ mod tests {
             std::fs::copy(&path, &sample).unwrap();
         }
         let rows = |path: &Path| {
-            let set = Parquet::new().numbers("x", Kind::F32, ["x"]).text("name", "name").read(path).unwrap();
+            let set = Parquet::new().numbers("x", DType::F32, ["x"]).text("name", "name").read(path).unwrap();
             (0..set.len()).map(|i| set.get(i).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(rows(&path), rows(&sample));

@@ -1,10 +1,11 @@
 //! What is read from a table: fields made of columns, and how a cell becomes a
 //! value. Shared by CSV and Parquet.
 
-use crate::array::{Array, Kind, Values};
+use crate::array::{Array, Growing};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::sample::Name;
+use ir::DType;
 
 /// One field to be made of one or several columns.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Field {
 /// What the cells of a field mean.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
-    Numbers(Kind),
+    Numbers(DType),
     /// A class number below this.
     Label(usize),
     /// A class name: one of these, or whatever occurs.
@@ -28,7 +29,7 @@ pub(crate) enum Role {
 /// Cells of one field as they are read.
 #[derive(Debug)]
 pub(crate) enum Cells {
-    Numbers(Values),
+    Numbers(Growing),
     Texts(Vec<String>),
 }
 
@@ -36,19 +37,19 @@ impl Field {
     /// An empty container for the cells.
     pub(crate) fn cells(&self) -> Cells {
         match self.role {
-            Role::Numbers(kind) => Cells::Numbers(Values::with_capacity(kind, 0)),
-            Role::Label(_) => Cells::Numbers(Values::I64(Vec::new())),
+            Role::Numbers(dtype) => Cells::Numbers(Growing::new(dtype)),
+            Role::Label(_) => Cells::Numbers(Growing::new(DType::I64)),
             Role::Category(_) | Role::Text => Cells::Texts(Vec::new()),
         }
     }
 
-    /// Parses one cell; on failure answers what was expected.
+    /// Parses one cell; on failure returns what was expected.
     pub(crate) fn push(&self, cells: &mut Cells, text: &str) -> Result<(), String> {
         match (cells, &self.role) {
             (Cells::Numbers(values), Role::Label(classes)) => {
                 let label = text.trim().parse::<i64>().ok();
                 match label.filter(|label| usize::try_from(*label).is_ok_and(|label| label < *classes)) {
-                    Some(label) => values.fill(label as f64, 1),
+                    Some(label) => values.push(label),
                     None => return Err(format!("a label from 0 to {}", classes.saturating_sub(1))),
                 }
             }
@@ -70,7 +71,7 @@ impl Field {
         match (cells, &self.role) {
             (Cells::Numbers(values), _) => {
                 let shape = if self.columns.len() == 1 { vec![rows] } else { vec![rows, self.columns.len()] };
-                memory.with(name, Array::from_values(values, &shape)?)
+                memory.with(name, values.finish(&shape)?)
             }
             (Cells::Texts(texts), Role::Category(given)) => {
                 let classes = given.clone().unwrap_or_else(|| distinct(&texts));
@@ -91,28 +92,29 @@ fn distinct(texts: &[String]) -> Vec<String> {
     classes
 }
 
-/// Appends a number; on failure answers what was expected.
-fn parse(values: &mut Values, text: &str) -> Result<(), String> {
+/// Appends a number; on failure returns what was expected.
+fn parse(to: &mut Growing, text: &str) -> Result<(), String> {
     macro_rules! integer {
-        ($to:expr, $type:ty) => {
-            $to.push(text.parse().map_err(|_| {
+        ($type:ty) => {
+            to.push::<$type>(text.parse().map_err(|_| {
                 format!("a whole number from {} to {} ({})", <$type>::MIN, <$type>::MAX, stringify!($type))
             })?)
         };
     }
-    match values {
-        Values::Bool(to) => match text {
+    match to.dtype {
+        DType::Bool => match text {
             "1" | "true" | "True" | "TRUE" => to.push(true),
             "0" | "false" | "False" | "FALSE" => to.push(false),
             _ => return Err("true, false, 0 or 1 (bool)".into()),
         },
-        Values::U8(to) => integer!(to, u8),
-        Values::I8(to) => integer!(to, i8),
-        Values::I16(to) => integer!(to, i16),
-        Values::I32(to) => integer!(to, i32),
-        Values::I64(to) => integer!(to, i64),
-        Values::F32(to) => to.push(text.parse().map_err(|_| "a number (f32)")?),
-        Values::F64(to) => to.push(text.parse().map_err(|_| "a number (f64)")?),
+        DType::U8 => integer!(u8),
+        DType::I8 => integer!(i8),
+        DType::I16 => integer!(i16),
+        DType::I32 => integer!(i32),
+        DType::I64 => integer!(i64),
+        DType::F32 => to.push::<f32>(text.parse().map_err(|_| "a number (f32)")?),
+        DType::F64 => to.push::<f64>(text.parse().map_err(|_| "a number (f64)")?),
+        other => return Err(format!("a type that tables have: bool, u8, i8 to i64, f32 or f64, not {other}")),
     }
     Ok(())
 }
@@ -126,11 +128,11 @@ macro_rules! fields {
             pub fn numbers<C: Into<String>>(
                 self,
                 field: impl Into<crate::sample::Name>,
-                kind: crate::array::Kind,
+                dtype: ir::DType,
                 columns: impl IntoIterator<Item = C>,
             ) -> Self {
                 let columns = columns.into_iter().map(Into::into).collect();
-                self.field(field.into(), columns, crate::table::Role::Numbers(kind))
+                self.field(field.into(), columns, crate::table::Role::Numbers(dtype))
             }
 
             /// A field of class numbers from 0 to `classes - 1` (`i64`); others

@@ -175,6 +175,7 @@ fn check_weight(graph: &Graph, input: usize, value: &Literal) -> std::result::Re
 
 /// The signature must be the graph's, at the least sizes as at those it was written with.
 fn check_signature(signature: &Signature, graph: &Polymorphic, roles: &[Role]) -> Result<()> {
+    signature.check()?;
     if graph.graph().outputs.len() != signature.outputs.len() {
         let (a, b) = (signature.outputs.len(), graph.graph().outputs.len());
         return Err(Error::format(format!("{a} outputs are described, but the graph has {b}")));

@@ -28,6 +28,6 @@ mod polymorphic;
 mod signature;
 
 pub use export::Export;
-pub use loaded::Model;
+pub use loaded::{Model, Prepared};
 pub use polymorphic::{Expr, Polymorphic};
 pub use signature::{Axis, Dimension, Signature, TensorSpec};

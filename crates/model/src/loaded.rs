@@ -87,22 +87,55 @@ impl Model {
         Ok(program)
     }
 
-    /// The outputs for these inputs.
-    pub fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
+    /// What runs the model at these sizes, compiled if it was not yet.
+    pub fn prepare(&self, sizes: &[usize]) -> Result<Prepared> {
+        let bind = |(role, placed): (&Role, &Option<Buffer>)| match (role, placed) {
+            (Role::Argument(i), _) => Binding::Argument(*i),
+            (Role::Weight(_, value), None) => Binding::Weight(Buffer::Host(value.clone())),
+            (_, Some(b)) => Binding::Weight(b.clone()),
+        };
+        let bindings = self.roles.iter().zip(&self.placed).map(bind).collect();
+        Ok(Prepared { program: self.program(sizes)?, bindings })
+    }
+
+    /// Fails unless the inputs fit the signature; returns the sizes of the free dimensions.
+    pub fn check(&self, inputs: &[Literal]) -> Result<Vec<usize>> {
         for (spec, l) in self.signature.inputs.iter().zip(inputs) {
             if spec.dtype()? != l.dtype() {
                 return Err(Error::dtype(format!("{}: expected {}, got {}", spec.name, spec.dtype, l.dtype())));
             }
         }
         let shapes: Vec<&Shape> = inputs.iter().map(Literal::shape).collect();
-        let sizes = self.signature.sizes(&shapes)?;
-        let program = self.program(&sizes)?;
-        let bind = |(role, placed): (&Role, &Option<Buffer>)| match (role, placed) {
-            (Role::Argument(i), _) => Buffer::Host(inputs[*i].clone()),
-            (Role::Weight(_, value), None) => Buffer::Host(value.clone()),
-            (_, Some(b)) => b.clone(),
+        self.signature.sizes(&shapes)
+    }
+
+    /// The outputs for these inputs.
+    pub fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        let sizes = self.check(inputs)?;
+        self.prepare(&sizes)?.run(inputs)
+    }
+}
+
+/// Where an input of the graph comes from.
+enum Binding {
+    Argument(usize),
+    Weight(Buffer),
+}
+
+/// A model at fixed sizes: runs without a lock and without looking anything up.
+pub struct Prepared {
+    program: Arc<dyn Program>,
+    bindings: Vec<Binding>,
+}
+
+impl Prepared {
+    /// The outputs for inputs of the prepared sizes.
+    pub fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        let bind = |b: &Binding| match b {
+            Binding::Argument(i) => Buffer::Host(inputs[*i].clone()),
+            Binding::Weight(value) => value.clone(),
         };
-        let mut buffers: Vec<Buffer> = self.roles.iter().zip(&self.placed).map(bind).collect();
-        program.run(&mut buffers)?.iter().map(Buffer::read).collect()
+        let mut buffers: Vec<Buffer> = self.bindings.iter().map(bind).collect();
+        self.program.run(&mut buffers)?.iter().map(Buffer::read).collect()
     }
 }

@@ -111,6 +111,28 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// Fails unless names are given, differ, and every axis names a dimension.
+    pub(crate) fn check(&self) -> Result<()> {
+        for specs in [&self.inputs, &self.outputs] {
+            for (i, spec) in specs.iter().enumerate() {
+                spec.dtype()?;
+                if specs[..i].iter().any(|s| s.name == spec.name) {
+                    return Err(Error::format(format!("two tensors are called {:?}", spec.name)));
+                }
+            }
+        }
+        let specs = || self.inputs.iter().chain(&self.outputs);
+        for axis in specs().flat_map(|s| &s.shape) {
+            if let Axis::Free(name) = axis {
+                position(&self.dims, name)?;
+            }
+        }
+        let is_along = |s: &TensorSpec| matches!(s.shape.first(), Some(Axis::Free(n)) if *n == self.dims[0].name);
+        if self.is_batched && (self.dims.is_empty() || self.inputs.is_empty() || !specs().all(is_along)) {
+            return Err(Error::format("it is called batched, but not every tensor has the first dimension as axis 0"));
+        }
+        Ok(())
+    }
     /// Sizes of the free dimensions for inputs of these shapes; an error says which input does not fit and why.
     pub fn sizes(&self, shapes: &[&Shape]) -> Result<Vec<usize>> {
         if shapes.len() != self.inputs.len() {

@@ -1,23 +1,12 @@
-//! From the data crate's arrays to tensors.
+//! From batches to tensors.
 
 use crate::parallel;
-use data::{Array, Batch, Values};
-use tensor::{Literal, Result, Tensor};
+use data::{Array, Batch};
+use tensor::{Result, Tensor};
 
-/// An array as a tensor of the same type (16-bit integers become `i32`).
+/// An array as a tensor of the same type, which shares its elements.
 pub fn tensor_of(array: &Array) -> Result<Tensor> {
-    let shape = array.shape();
-    let literal = match array.data() {
-        Values::Bool(v) => Literal::new(shape, v),
-        Values::U8(v) => Literal::new(shape, v),
-        Values::I8(v) => Literal::new(shape, v),
-        Values::I16(v) => Literal::new(shape, v),
-        Values::I32(v) => Literal::new(shape, v),
-        Values::I64(v) => Literal::new(shape, v),
-        Values::F32(v) => Literal::new(shape, v),
-        Values::F64(v) => Literal::new(shape, v),
-    };
-    literal.map(Tensor::from)
+    Ok(Tensor::from(array.literal().clone()))
 }
 
 /// Columns of a batch as tensors.

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// ```
 ///
 /// What `f` draws at random is drawn for each example: its numbers are a function of the seed, the
-/// number of the draw and the place in the batch.
+/// number of the draw and the index in the batch.
 #[track_caller]
 pub fn vmap(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, args: &[Tensor]) -> Result<Vec<Tensor>> {
     vmap_drawing(Draws::Each, f, args)
@@ -55,7 +55,7 @@ pub fn vmap_drawing(
     over_batch(one, args, Some(&index))
 }
 
-/// [`vmap`] of a function that draws nothing; `index`, if given, stands for the place in the batch.
+/// [`vmap`] of a function that draws nothing; `index`, if given, stands for the index in the batch.
 #[track_caller]
 pub(crate) fn over_batch(
     f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,

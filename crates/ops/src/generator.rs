@@ -125,7 +125,7 @@ impl Tensor {
     pub fn randn_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
         Tensor::random_normal_of(&next_key(), shape, dtype)
     }
-    /// Whole numbers in a range from this thread's generator.
+    /// Integers in a range from this thread's generator.
     #[track_caller]
     pub fn randint(shape: impl Into<Shape>, range: std::ops::Range<i64>) -> Tensor {
         Tensor::random_integers(&next_key(), shape, range)

@@ -18,7 +18,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 /// One part of an index.
 #[derive(Clone, Debug)]
 pub enum Index {
-    /// One element of an axis, which disappears; negative ones count from the end.
+    /// One element of an axis, which is removed; negative ones count from the end.
     At(i64),
     /// Every `step`-th element of a range of an axis, as in Python: negative ends count from the
     /// end of the axis, ends beyond it are cut off, a negative step walks backward.
@@ -34,7 +34,7 @@ pub enum Index {
     NewAxis,
     /// As many whole axes as are left: Rust's `..`, Python's `...`. (One whole axis is `0..`.)
     Ellipsis,
-    /// Integers: the elements at these places of an axis. Bool: the elements where it holds, over
+    /// Integers: the elements at these indices of an axis. Bool: the elements where it holds, over
     /// as many axes as it has dimensions.
     Tensor(Tensor),
 }
@@ -197,7 +197,7 @@ macro_rules! i {
 }
 
 /// An index in simple steps: one slice of every axis, a reshape that drops and inserts axes, then
-/// the tensors of places.
+/// the tensors of indices.
 struct Plan {
     starts: Vec<i64>,
     sizes: Vec<i64>,
@@ -370,7 +370,7 @@ fn read(x: &Tensor, p: &Plan) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// The elements an index names, by NumPy's rules. Tensors of places broadcast with each other;
+    /// The elements an index names, by NumPy's rules. Tensors of indices broadcast with each other;
     /// their dimensions stand where the first of their axes was, or first if other parts stand
     /// between them.
     ///

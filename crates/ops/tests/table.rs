@@ -181,6 +181,32 @@ fn second_order_matches_finite_differences() {
     });
 }
 
+/// Float inputs of a case times `a`, plus other samples of their shapes times `b`; the rest as it is.
+fn mixed(case: &Case, a: f64, b: f64) -> Vec<Tensor> {
+    let one = |(i, l): (usize, &Literal)| match l.dtype() {
+        DType::F64 => {
+            let other = talweg_ops::rules::sample(DType::F64, l.shape().clone(), 71 + i as u64, (-2.0, 2.0));
+            let sum: Vec<f64> = l.to_f64().iter().zip(other.to_f64()).map(|(x, y)| a * x + b * y).collect();
+            Tensor::from(Literal::from_f64(DType::F64, l.shape().clone(), &sum))
+        }
+        _ => Tensor::from(l.clone()),
+    };
+    case.inputs.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn linear_rows_are_linear() {
+    each(|op, case| {
+        if !op.linear {
+            return Ok(());
+        }
+        let of = |a: f64, b: f64| show(apply(op, &mixed(case, a, b), &case.attrs)[0].literal());
+        let (x, y, both) = (of(1.0, 0.0)?, of(0.0, 1.0)?, of(2.0, -3.0)?);
+        let want: Vec<f64> = x.to_f64().iter().zip(y.to_f64()).map(|(x, y)| 2.0 * x - 3.0 * y).collect();
+        close("2 f(x) - 3 f(y)", &both, &Literal::from_f64(both.dtype(), both.shape().clone(), &want), 1e-12)
+    });
+}
+
 #[test]
 fn every_dtype_matches_the_reference() {
     each(|op, case| {

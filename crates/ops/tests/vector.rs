@@ -78,7 +78,7 @@ fn ulps(got: f64, want: f64, dtype: DType) -> f64 {
 /// The largest errors: in `f32` in units in the last place, in `f64` relative to the larger of 1 and the value.
 fn limits(s: &Scalar) -> (f64, f64) {
     match s.cost {
-        ir::Cost::Instruction | ir::Cost::Short => (0.0, 0.0),
+        ir::Cost::Instruction | ir::Cost::Short => (0.5, 0.0),
         ir::Cost::Division => (1.5, 1e-15),
         ir::Cost::Function | ir::Cost::Special => (4.5, 4e-14),
     }

@@ -1,5 +1,5 @@
-//! From a group of nodes to a loop: loads, steps and stores over the group's space, the
-//! dimensions ordered and joined where every access allows it.
+//! Builds the loop of a group of nodes: loads, steps and stores over the group's space, with dimensions ordered and
+//! collapsed where every access allows it.
 
 use crate::fuse::{Fuser, load_strides};
 use crate::iteration_space::{self as space, Mask};

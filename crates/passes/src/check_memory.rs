@@ -1,4 +1,4 @@
-//! Checks a memory plan, without the means it was made by.
+//! Checks a memory plan independently of the planner.
 
 use crate::plan_memory::{Location, MemoryPlan, changed, hosts, producer_slot, steps_alike};
 use crate::{Fused, Region, Step, Target};

@@ -1,4 +1,4 @@
-//! Puts the ops a composite consists of in its view, unless the device claims it.
+//! Replaces composites by their definition, unless the device claims them.
 
 use crate::Rewriter;
 use ir::{Call, Collect, FlatNode, Graph, INPUT, Meaning, Result, Slot, Type, Value, collect};

@@ -1,4 +1,4 @@
-//! Computes equal things once.
+//! Common subexpression elimination.
 
 use crate::Rewriter;
 use ir::{Attrs, FlatNode, Graph, INPUT, Op, Slot};

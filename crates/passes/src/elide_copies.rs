@@ -1,6 +1,5 @@
-//! Lets loops and kernels write their results straight to where they would only be moved: the gates
-//! of a cell, or the gradients of queries, keys and values, then are parts of one tensor from the
-//! start, and what all heads saw lies token by token.
+//! Copy elision: loops and kernels write their results where they would only be copied to. The gates of a cell, or the
+//! gradients of queries, keys and values, are then slices of one tensor from the start.
 
 use crate::{COPY, Fused, Loop, Region, Step, Store, Target, View};
 use ir::{Layout, Slot};
@@ -23,8 +22,7 @@ pub fn elide_copies(mut fused: Fused, target: &dyn Target) -> Fused {
     fused
 }
 
-/// Who reads and writes each value. Regions that are dropped are forgotten where it matters: as readers
-/// of values that are still written.
+/// The readers and the writer of each value.
 struct Uses {
     readers: FxHashMap<Slot, Vec<usize>>,
     writer: FxHashMap<Slot, usize>,
@@ -77,7 +75,7 @@ impl Part {
     }
 }
 
-/// The parts that a region joins, each all of a value that nobody else reads.
+/// The parts that a region concatenates, each a whole value with no other reader.
 fn parts(fused: &Fused, uses: &Uses, at: usize, target: &dyn Target) -> Option<Vec<Part>> {
     let Region::Call { node, args, outs } = &fused.regions[at] else { return None };
     let n = &fused.graph.nodes[*node];

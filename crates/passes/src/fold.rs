@@ -1,4 +1,4 @@
-//! Computes what is already known: nodes whose inputs are small constants.
+//! Constant folding: evaluates nodes whose inputs are small constants.
 
 use crate::Rewriter;
 use ir::{Attrs, CONST, FlatNode, Graph, Literal, Meaning, Result};

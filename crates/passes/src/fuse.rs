@@ -32,7 +32,7 @@ pub fn fuse(graph: Graph, target: &dyn Target) -> Result<Fused> {
     Ok(Fused { graph, views, barrier, regions, waves })
 }
 
-/// For each node, the barrier that its value was behind: its own if it is one, that of what a view shows.
+/// For each node, the barrier that returned its value: itself, or that of the viewed value.
 fn barriers(graph: &Graph, target: &dyn Target) -> Vec<Option<u32>> {
     let mut barrier: Vec<Option<u32>> = Vec::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {

@@ -1,6 +1,5 @@
-//! Joins a kernel with the loop that alone reads its result, where the loop takes the elements one
-//! by one as they lie: bias, activation, residual and optimizer step then work on pieces of the
-//! result that are still in cache.
+//! Epilogue fusion: a kernel runs with the elementwise loop that alone reads its result. Bias, activation, residual
+//! and optimizer step then work on tiles that are still in cache.
 
 use crate::plan::commit_region;
 use crate::{Fused, Loop, Producer, Region, Step, Target, plan_memory, schedule};

@@ -11,13 +11,13 @@ use std::ops::Range;
 pub struct Fused {
     /// The graph, with copies where views need them.
     pub graph: Graph,
-    /// Where each output lies.
+    /// Each output as a view over a stored value.
     pub views: Views,
-    /// For each node, the barrier that its value was behind, if there is one.
+    /// For each node, the barrier that returned its value, if one did.
     pub barrier: Vec<Option<u32>>,
     /// The regions, in an order that respects what they need of each other.
     pub regions: Vec<Region>,
-    /// The regions again, cut into stretches that may run side by side.
+    /// Ranges of regions that run in parallel, or as one launch.
     pub waves: Vec<Range<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! Takes out of a loop's body what is the same at every turn.
+//! Loop-invariant code motion: splits a loop's body into what is computed once and what is computed in each iteration.
 
 use crate::prune;
 use ir::{FlatNode, Graph, INPUT, Meaning, Slot};

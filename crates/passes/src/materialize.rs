@@ -1,8 +1,7 @@
-//! Copies where a device cannot do with a view: views that strides cannot express, operands that
-//! a kernel wants contiguous, results that are views. Zero-size values and reductions of nothing become
-//! constants: no region computes them, and nothing is kept alive for them.
+//! Inserts copies where a device cannot use a view: views that strides cannot express, operands that a kernel wants
+//! contiguous, results that are views. Zero-size values and empty reductions become constants.
 //!
-//! Afterwards every view in the graph can be said with strides over a value that exists.
+//! Afterwards every view in the graph is strides over a stored value.
 
 use crate::{Rewriter, Target};
 use ir::{
@@ -12,7 +11,7 @@ use ir::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A value's elements in row-major order; what makes a view into a value of its own.
+/// A value's elements in row-major order: makes a view a value of its own.
 pub static COPY: Op = Op {
     name: "copy",
     doc: "The same elements, contiguous.",
@@ -30,7 +29,7 @@ pub static COPY: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Where a value's elements lie: a layout over the buffer of a value that is not a view.
+/// A strided view: a layout over the buffer of a stored value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The value that is stored.
@@ -42,7 +41,7 @@ pub struct View {
 /// Where each output of each node lies.
 pub type Views = Vec<SmallVec<[View; 1]>>;
 
-/// Where every output lies; views and what a barrier holds back point to the value they show.
+/// Every output as a view; views and the results of barriers point to the stored value.
 pub fn views(graph: &Graph, target: &dyn Target) -> Result<Views> {
     let mut views = Views::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
@@ -204,7 +203,7 @@ fn is_nothing(n: &FlatNode) -> bool {
     !is_given && !n.is_ordered() && n.outs.iter().all(|t| t.shape.count() == 0)
 }
 
-/// What a reduction of no elements gives.
+/// The result of an empty reduction.
 fn neutral(m: Monoid, ty: &Type) -> Literal {
     let count = ty.shape.count();
     if ty.dtype.is_float() {

@@ -1,4 +1,4 @@
-//! Views blocks of memory with known lifetimes into one arena.
+//! Packs blocks of memory with known lifetimes into one arena.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(crate) struct Block {
 /// Blocks from here on are placed in the order of time alone.
 const PACK_MAX: usize = 4096;
 
-/// Offsets for blocks such that those alive together lie apart. The best of a few orders to view
+/// Offsets for blocks such that those alive together do not overlap. The best of a few orders to place
 /// them in: the largest first, those that take the most room for the longest, the earliest. The first two
 /// compare all blocks with each other, so many blocks are placed in the last alone.
 pub(crate) fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
@@ -29,7 +29,7 @@ pub(crate) fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
     packed.chain([pack_in_time(blocks, &filled)]).min_by_key(|(_, end)| *end).unwrap_or_default()
 }
 
-/// Views blocks one by one, each in the smallest gap that holds it.
+/// Places blocks one by one, each in the smallest gap that holds it.
 fn pack_in(blocks: &[Block], order: &[usize]) -> (Vec<usize>, usize) {
     let mut offsets = vec![0; blocks.len()];
     // Those placed, in the order in which they lie.

@@ -1,13 +1,12 @@
-//! Gives every stored value a home: lifetimes, one arena with reuse, results in buffers of their
-//! own, updates in place.
+//! Plans memory: lifetimes, one arena with reuse, results in buffers of their own, updates in place.
 //!
-//! A loop may write a value over one that dies in it, where both are stepped through alike: each
-//! element is then read and written by the same point of the loop. A kernel may where the device
-//! says so, and one that feeds a loop puts its result where the loop stores one of its own.
+//! A loop may write a value over one that dies in it if both have the same strides: each element is then read and
+//! written at the same point of the loop. A kernel may where the device says so. The producer of an epilogue puts its
+//! result where the epilogue stores one.
 
 use crate::pack::{Block, pack};
 use crate::{Fused, Loop, Producer, Region, Step, Store, Target};
-use ir::{Graph, Meaning, Slot};
+use ir::{FlatNode, Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -37,7 +36,7 @@ pub struct Buffer {
     pub slot: Slot,
     /// Its size.
     pub bytes: usize,
-    /// The graph's input whose buffer it may take over if nobody else holds it.
+    /// The graph's input whose buffer it may take over if it is not shared.
     pub donor: Option<usize>,
 }
 
@@ -101,102 +100,155 @@ impl MemoryPlan {
 /// Decides which values share memory. Inputs are overwritten only by the region with the number `commit` and those
 /// after it. [`MemoryPlan::pack`] then places everything; until then an arena location is the number of a block.
 pub fn plan_memory(fused: &Fused, commit: usize, target: &dyn Target) -> MemoryPlan {
-    let graph = &fused.graph;
-    let mut a = MemoryPlan {
-        locations: graph.nodes.iter().map(|n| SmallVec::from_elem(Location::Nowhere, n.outs.len())).collect(),
-        ..MemoryPlan::default()
-    };
-    for (k, &i) in graph.inputs.iter().enumerate() {
-        a.locations[i as usize][0] = Location::Input(k);
-    }
-    for (i, n) in graph.nodes.iter().enumerate() {
-        if matches!(n.op.meaning, Meaning::Const) {
-            a.locations[i][0] = Location::Const(i);
+    let mut p = Planner::new(fused, commit, target);
+    (0..fused.regions.len()).for_each(|r| p.region(r));
+    p.plan
+}
+
+/// The last region that reads each value.
+type LastUses = Vec<SmallVec<[Option<usize>; 1]>>;
+
+struct Planner<'a> {
+    fused: &'a Fused,
+    commit: usize,
+    target: &'a dyn Target,
+    last: LastUses,
+    /// For each wave, whether one of its regions reads what another writes.
+    is_chain: Vec<bool>,
+    results: FxHashSet<Slot>,
+    /// The input that holds the old value of a variable, by its new one; and whether an input holds one.
+    own: FxHashMap<Slot, usize>,
+    is_old: Vec<bool>,
+    /// Inputs whose memory is taken over.
+    donated: Vec<bool>,
+    plan: MemoryPlan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(fused: &'a Fused, commit: usize, target: &'a dyn Target) -> Planner<'a> {
+        let graph = &fused.graph;
+        let nowhere = |n: &FlatNode| SmallVec::from_elem(Location::Nowhere, n.outs.len());
+        let mut plan = MemoryPlan { locations: graph.nodes.iter().map(nowhere).collect(), ..MemoryPlan::default() };
+        for (k, &i) in graph.inputs.iter().enumerate() {
+            plan.locations[i as usize][0] = Location::Input(k);
+        }
+        for (i, n) in graph.nodes.iter().enumerate() {
+            if matches!(n.op.meaning, Meaning::Const) {
+                plan.locations[i][0] = Location::Const(i);
+            }
+        }
+        plan.wave = vec![0; fused.regions.len()];
+        fused.waves.iter().enumerate().for_each(|(w, rs)| plan.wave[rs.clone()].fill(w));
+        let (mut own, mut is_old) = (FxHashMap::default(), vec![false; graph.inputs.len()]);
+        for (k, slot) in fused.updates() {
+            own.entry(slot).or_insert(k);
+            is_old[k] = true;
+        }
+        Planner {
+            last: last_uses(fused),
+            is_chain: fused.waves.iter().map(|w| is_chain(fused, w)).collect(),
+            results: fused.results(),
+            donated: vec![false; graph.inputs.len()],
+            fused,
+            commit,
+            target,
+            own,
+            is_old,
+            plan,
         }
     }
-    let last = last_uses(fused);
-    let mut wave = vec![0; fused.regions.len()];
-    fused.waves.iter().enumerate().for_each(|(w, rs)| wave[rs.clone()].fill(w));
-    // True if no other region reads a value while this one runs. Where one region of a wave takes what
-    // another makes, loops may be computed more than once.
-    let is_chain: Vec<bool> = fused.waves.iter().map(|w| is_chain(fused, w)).collect();
-    let is_alone = |v: Slot, r: usize| {
-        if is_chain[wave[r]] && matches!(fused.regions[r], Region::Loop(_)) {
-            return false;
-        }
-        let mut others = fused.waves[wave[r]].clone().filter(|&o| o != r);
-        !others.any(|o| fused.regions[o].reads().contains(&v))
-    };
-    let results = fused.results();
-    let (mut own, mut is_old) = (FxHashMap::default(), vec![false; graph.inputs.len()]);
-    for (k, slot) in fused.updates() {
-        own.entry(slot).or_insert(k);
-        is_old[k] = true;
-    }
-    let mut blocks: Vec<Block> = Vec::new();
-    // The block of each value in the arena.
-    let mut block_of: FxHashMap<Slot, usize> = FxHashMap::default();
-    let mut donated = vec![false; graph.inputs.len()];
-    for (r, region) in fused.regions.iter().enumerate() {
+
+    /// Finds memory for what a region writes.
+    fn region(&mut self, r: usize) {
+        let region = &self.fused.regions[r];
+        // Blocks that this region has taken over.
         let mut taken: Vec<usize> = Vec::new();
-        let fed = producer_slot(region);
-        // What feeds the loop comes last: it may share a view with what the loop stores.
-        let writes = region.writes().into_iter().filter(|&s| Some(s) != fed).chain(fed);
+        let produced = producer_slot(region);
+        // The producer's result comes last: it may share the memory of what the epilogue stores.
+        let writes = region.writes().into_iter().filter(|&s| Some(s) != produced).chain(produced);
         for slot in writes {
-            let bytes = graph.ty(slot).bytes();
+            let bytes = self.fused.graph.ty(slot).bytes();
             if bytes == 0 {
                 continue;
             }
-            let is_new = |s: Slot| match a.location(s) {
-                Location::Result(b) => a.buffers[b].donor.is_none(),
-                _ => block_of.get(&s).is_some_and(|b| !taken.contains(b)),
+            let location = if let Some(s) = self.host(region, slot, produced, &taken) {
+                self.plan.location(s)
+            } else if self.results.contains(&slot) {
+                let donor = self.donor(r, slot);
+                donor.into_iter().for_each(|k| self.donated[k] = true);
+                self.plan.buffers.push(Buffer { slot, bytes, donor });
+                Location::Result(self.plan.buffers.len() - 1)
+            } else {
+                Location::Arena(self.block(r, slot, bytes, &mut taken))
             };
-            if let Some(s) = hosts(graph, region).find(|&s| Some(slot) == fed && is_new(s)) {
-                match block_of.get(&s) {
-                    Some(&b) => drop(block_of.insert(slot, b)),
-                    None => a.locations[slot.node as usize][slot.out as usize] = a.location(s),
-                }
-                continue;
-            }
-            if results.contains(&slot) {
-                let own = own.get(&slot).copied();
-                let is_free = |k: usize| !donated[k] && (!is_old[k] || own == Some(k));
-                let donor = if r < commit {
-                    None
-                } else {
-                    donor(fused, &a, region, slot, r, &last, &results, (own, &is_free), target)
-                };
-                let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
-                donor.into_iter().for_each(|k| donated[k] = true);
-                a.locations[slot.node as usize][slot.out as usize] = Location::Result(a.buffers.len());
-                a.buffers.push(Buffer { slot, bytes, donor });
-                continue;
-            }
-            let to = wave[last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
-            let dying = dying(graph, region, slot, r, &last, target)
-                .filter(|&v| is_alone(v, r))
-                .and_then(|v| block_of.get(&v).copied())
-                .filter(|b| !taken.contains(b) && blocks[*b].to == wave[r]);
-            let b = match dying {
-                Some(b) => {
-                    blocks[b].to = to;
-                    taken.push(b);
-                    b
-                }
-                None => {
-                    blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: wave[r], to });
-                    blocks.len() - 1
-                }
-            };
-            block_of.insert(slot, b);
+            self.plan.locations[slot.node as usize][slot.out as usize] = location;
         }
     }
-    for (slot, b) in block_of {
-        a.locations[slot.node as usize][slot.out as usize] = Location::Arena(b);
+
+    /// The epilogue's result in whose memory the producer puts its own.
+    fn host(&self, region: &Region, slot: Slot, produced: Option<Slot>, taken: &[usize]) -> Option<Slot> {
+        let is_new = |s: Slot| match self.plan.location(s) {
+            Location::Result(b) => self.plan.buffers[b].donor.is_none(),
+            Location::Arena(b) => !taken.contains(&b),
+            _ => false,
+        };
+        hosts(&self.fused.graph, region).find(|&s| Some(slot) == produced && is_new(s))
     }
-    a.blocks = blocks;
-    a.wave = wave;
-    a
+
+    /// The block of a value: that of a value which dies in this region, or a new one.
+    fn block(&mut self, r: usize, slot: Slot, bytes: usize, taken: &mut Vec<usize>) -> usize {
+        let wave = &self.plan.wave;
+        let to = wave[self.last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
+        let dying = self.dying(r, slot).filter(|b| !taken.contains(b) && self.plan.blocks[*b].to == wave[r]);
+        if let Some(b) = dying {
+            self.plan.blocks[b].to = to;
+            taken.push(b);
+            return b;
+        }
+        let from = wave[r];
+        self.plan.blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from, to });
+        self.plan.blocks.len() - 1
+    }
+
+    /// True if no other region reads a value while this one runs. Where one region of a wave reads what another
+    /// writes, loops may be computed more than once.
+    fn is_alone(&self, v: Slot, r: usize) -> bool {
+        let wave = self.plan.wave[r];
+        if self.is_chain[wave] && matches!(self.fused.regions[r], Region::Loop(_)) {
+            return false;
+        }
+        let mut others = self.fused.waves[wave].clone().filter(|&o| o != r);
+        !others.any(|o| self.fused.regions[o].reads().contains(&v))
+    }
+
+    /// The block of the first value that a result may replace, if only this region reads it.
+    fn dying(&self, r: usize, slot: Slot) -> Option<usize> {
+        let graph = &self.fused.graph;
+        let is_computed = |v: &Slot| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const);
+        let v = replaceable(graph, &self.fused.regions[r], slot, r, &self.last, self.target).find(is_computed)?;
+        match self.plan.location(v) {
+            Location::Arena(b) if self.is_alone(v, r) => Some(b),
+            _ => None,
+        }
+    }
+
+    /// The input whose memory a result may take over. A variable's new value takes that of its old one, and nothing
+    /// else does: a failed run leaves the old value there. Of other inputs the last: the arguments of a function,
+    /// which its caller holds, come before the variables it reads.
+    fn donor(&self, r: usize, slot: Slot) -> Option<usize> {
+        if r < self.commit {
+            return None;
+        }
+        let graph = &self.fused.graph;
+        let own = self.own.get(&slot).copied();
+        let is_free = |k: usize| !self.donated[k] && (!self.is_old[k] || own == Some(k));
+        replaceable(graph, &self.fused.regions[r], slot, r, &self.last, self.target)
+            .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !self.results.contains(v))
+            .filter_map(|v| if let Location::Input(k) = self.plan.location(v) { Some(k) } else { None })
+            .filter(|&k| is_free(k))
+            .max_by_key(|&k| (own == Some(k), k))
+            .filter(|&k| self.is_alone(Slot { node: graph.inputs[k], out: 0 }, r))
+    }
 }
 
 /// True if a region of a wave reads what another one of it writes.
@@ -229,9 +281,8 @@ pub(crate) fn hosts<'a>(graph: &'a Graph, region: &'a Region) -> impl Iterator<I
 }
 
 /// The last region that reads each value.
-fn last_uses(fused: &Fused) -> Vec<SmallVec<[Option<usize>; 1]>> {
-    let mut last: Vec<SmallVec<[Option<usize>; 1]>> =
-        fused.graph.nodes.iter().map(|n| SmallVec::from_elem(None, n.outs.len())).collect();
+fn last_uses(fused: &Fused) -> LastUses {
+    let mut last: LastUses = fused.graph.nodes.iter().map(|n| SmallVec::from_elem(None, n.outs.len())).collect();
     for (r, region) in fused.regions.iter().enumerate() {
         for s in region.reads() {
             last[s.node as usize][s.out as usize] = Some(r);
@@ -240,8 +291,8 @@ fn last_uses(fused: &Fused) -> Vec<SmallVec<[Option<usize>; 1]>> {
     last
 }
 
-/// Values of the same size that a loop reads exactly where it writes `slot`, and that nobody
-/// reads later.
+/// Values of the same size that a loop reads exactly where it writes `slot`, and that are not
+/// read later.
 fn replaceable<'a>(
     graph: &'a Graph,
     region: &'a Region,
@@ -291,40 +342,6 @@ pub(crate) fn changed(graph: &Graph, region: &Region, target: &dyn Target) -> Op
     let view = &args[target.overwrites(n)?];
     let is_whole = view.layout.is_contiguous() && view.layout.offset == 0 && graph.ty(view.root) == &n.outs[0];
     (is_whole && args.iter().filter(|a| a.root == view.root).count() == 1).then_some(view.root)
-}
-
-fn dying(
-    graph: &Graph,
-    region: &Region,
-    slot: Slot,
-    r: usize,
-    last: &[SmallVec<[Option<usize>; 1]>],
-    target: &dyn Target,
-) -> Option<Slot> {
-    replaceable(graph, region, slot, r, last, target)
-        .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
-}
-
-/// The input whose buffer a result may take over. A variable's new value takes the memory of its
-/// old one, and nobody else does: a run that fails leaves it there. Of other inputs the last: what a
-/// function is given comes before the variables it reads, and whoever gave it holds it.
-fn donor(
-    fused: &Fused,
-    a: &MemoryPlan,
-    region: &Region,
-    slot: Slot,
-    r: usize,
-    last: &[SmallVec<[Option<usize>; 1]>],
-    results: &FxHashSet<Slot>,
-    (own, is_free): (Option<usize>, &dyn Fn(usize) -> bool),
-    target: &dyn Target,
-) -> Option<usize> {
-    let graph = &fused.graph;
-    replaceable(graph, region, slot, r, last, target)
-        .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
-        .filter_map(|v| if let Location::Input(k) = a.location(v) { Some(k) } else { None })
-        .filter(|&k| is_free(k))
-        .max_by_key(|&k| (own == Some(k), k))
 }
 
 fn live_bytes(blocks: &[Block], regions: usize) -> usize {

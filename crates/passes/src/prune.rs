@@ -1,4 +1,4 @@
-//! Drops what nobody asks for.
+//! Removes dead nodes.
 
 use crate::Rewriter;
 use ir::{Graph, INPUT};

@@ -1,7 +1,6 @@
-//! Finds ops that were written out of others, where a device runs the op itself.
+//! Pattern matching: finds ops that a program wrote out in terms of others, where a device claims the op.
 //!
-//! What to look for stands with the ops that are found, as [`Pattern`]s; this file only looks, and
-//! puts the graph that a pattern answers with in place of what it found.
+//! The [`Pattern`]s stand with the ops in the table; this file matches them and replaces what they match.
 
 use crate::{Claims, Rewriter, prune, splice};
 use ir::{FlatNode, Graph, Literal, Meaning, Op, Result, Slot};

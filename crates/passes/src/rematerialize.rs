@@ -1,25 +1,24 @@
-//! Computes again what is cheaper to compute than to keep.
+//! Rematerialization: recomputes values that are cheaper to compute than to store.
 //!
-//! A loop often computes more than it needs itself, because its operands are at hand: the slope of
-//! an activation along with the activation, or a gradient in two element types. Where the loops
-//! that use such a value can compute it from stored values that are no larger, it need not be
-//! written; numbers of which a row has one, such as its mean, are stored for that. A small value
-//! that is one cheap step away from others, a sum divided by a count, is computed where it is used,
-//! which spares a loop of its own.
+//! A loop often computes more than it needs, because the operands are at hand: the derivative of an activation
+//! along with the activation, or a gradient in two element types. Where the loops that use such a value can compute
+//! it from stored values that are no larger, it is not stored. Numbers of which a row has one, such as its mean, are
+//! stored for that. A small value that is one instruction away from others is computed where it is used, which saves
+//! a loop.
 
 use crate::{Along, Fused, Loop, Region, Step, Store};
 use ir::{Cost, Graph, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// Steps that are computed again at most.
+/// The most steps that are recomputed.
 const STEPS_MAX: usize = 32;
-/// Times that all loops are gone through at most.
+/// The most passes over all loops.
 const ROUNDS_MAX: usize = 4;
-/// Values from here on are worth it for their bytes.
+/// Values of at least this size are worth it for their bytes.
 const BYTES_MIN: usize = 1 << 16;
 
-/// Lets loops compute values again instead of reading them, where that moves fewer bytes.
+/// Lets loops recompute values instead of reading them, where that moves fewer bytes.
 pub fn rematerialize(mut fused: Fused) -> Fused {
     let results = fused.results();
     let mut readers: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
@@ -93,7 +92,7 @@ struct Recipe {
     dims: Vec<usize>,
     /// Strides with which the value is stored.
     strides: SmallVec<[isize; 4]>,
-    /// The steps, arguments by their view in this list; the last gives the value.
+    /// The steps, arguments by their index in this list; the last computes the value.
     steps: Vec<Step>,
     /// Numbers of which a row has one, which must be stored.
     rows: Vec<Store>,

@@ -1,5 +1,4 @@
-//! Chooses the order in which regions run: little memory alive at once, and small regions that do
-//! not need each other side by side.
+//! Chooses the order of regions: little memory live at once, and small independent regions in parallel.
 
 use crate::{Fused, Region, Target, view_of};
 use ir::{Graph, Meaning, Slot};
@@ -111,7 +110,7 @@ impl Flow {
         f
     }
 
-    /// Lets what uses a value from behind a barrier wait for the barrier.
+    /// Users of a value that a barrier returns wait for the barrier.
     fn wait_for_barriers(&mut self, fused: &Fused) {
         if fused.barrier.iter().all(Option::is_none) {
             return;
@@ -193,7 +192,7 @@ impl Flow {
         peak
     }
 
-    /// Bytes that nobody needs once a region has run.
+    /// Bytes that are free once a region has run.
     fn freed(&self, r: usize, left: &mut [usize]) -> usize {
         let unread: usize = self.writes[r].iter().filter(|&&v| left[v] == 0).map(|&v| self.values[v].0).sum();
         let read = self.reads[r].iter().map(|&v| {
@@ -256,7 +255,7 @@ impl Flow {
         order
     }
 
-    /// Puts what is to run soon right behind what it needs.
+    /// Puts asynchronous starts right after their operands.
     fn hasten(&self, order: Vec<usize>, soon: &[bool]) -> Vec<usize> {
         let is_soon = |r: usize| soon.get(r).copied().unwrap_or(false);
         if !order.iter().any(|&r| is_soon(r)) {
@@ -266,7 +265,7 @@ impl Flow {
         order.iter().enumerate().for_each(|(k, &r)| view[r] = k);
         let mut waits: Vec<usize> = self.needs.iter().map(Vec::len).collect();
         let mut out = Vec::with_capacity(order.len());
-        // What is ready to run soon, by its view in the order.
+        // What is ready to run soon, by its position in the order.
         let first = order.iter().filter(|&&r| is_soon(r) && waits[r] == 0).map(|&r| view[r]);
         let mut ready: BTreeSet<usize> = first.collect();
         let mut rest = order.iter().copied().filter(|&r| !is_soon(r));

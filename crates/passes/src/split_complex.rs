@@ -1,7 +1,7 @@
 //! Complex numbers become pairs of real ones: a new last dimension of size 2.
 //!
-//! Behind this pass, no device and no other pass meets a complex type. The program around the graph
-//! hands complex values in and out as what they are in memory, pairs.
+//! After this pass, no device and no other pass sees a complex type. The program around the graph passes complex
+//! values in and out as pairs, which is what they are in memory.
 
 use crate::Rewriter;
 use crate::decompose::{expansion, splice};

@@ -13,7 +13,7 @@ from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import amp as amp, autograd as autograd, func as func
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
-from . import backends as backends, debug as debug, library as library, profiler as profiler, version as version
+from . import backends as backends, debug as debug, library as library, profiler as profiler, serve as serve, version as version
 from . import distributions as distributions, metrics as metrics, testing as testing
 from . import data as data, nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
@@ -53,6 +53,7 @@ from ._devices import devices as devices
 from ._devices import get_default_device as get_default_device, set_default_device as set_default_device
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
+from ._export import Dim as Dim, export as export
 from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
 from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled
 from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled
@@ -163,6 +164,7 @@ class Op:
     def line(self) -> str: ...
 
 def add_pass(name: str, rule: Callable[[Tensor], TensorLike | None]) -> None: ...
+def remove_pass(name: str) -> bool: ...
 def tensor(data: TensorLike, dtype: DTypeLike | None = None, *, device: device | str | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor: ...
 def placeholder(dtype: DTypeLike, shape: Sequence[builtins.int] | None = None, name: str = "placeholder") -> Tensor: ...
 def zeros(*size: Any, out: Tensor | None = None, dtype: DTypeLike | None = None, layout: Any = None, device: device | str | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor: ...

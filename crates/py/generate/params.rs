@@ -1,6 +1,6 @@
 //! How a Rust parameter is spelled, converted and typed in Python.
 
-use super::read::{Method, Table};
+use super::read::{Field, Method, Table};
 
 /// One parameter of a Python method.
 #[derive(Clone)]
@@ -263,15 +263,17 @@ fn param(method: &Method, name: &str, ty: &str) -> Option<Param> {
     Some(Param { name: python.into(), rust, stub: stub.into(), default, pass, field: None, is_axis })
 }
 
-/// A field of an option struct as a parameter with the struct's own default.
-fn field(name: &str, ty: &str) -> Option<Param> {
+/// A field of an option struct as a parameter with the struct's own default, which Python shows. `None` is taken for
+/// it, too.
+fn field(Field { name, ty, default }: &Field) -> Option<Param> {
     let (rust, stub, pass) = converted(ty, name)?;
-    let default = Some(("None".to_string(), "None".to_string()));
+    let shown = default.clone().unwrap_or_else(|| "None".to_string());
+    let stub = if default.is_some() { stub.to_string() } else { format!("{stub} | None") };
     Some(Param {
         name: name.into(),
         rust: format!("Option<{rust}>"),
-        stub: format!("{stub} | None"),
-        default,
+        stub,
+        default: Some(("None".to_string(), shown)),
         pass: String::new(),
         field: Some((name.into(), pass)),
         is_axis: false,
@@ -299,7 +301,7 @@ fn in_python<'a>(method: &'a Method, table: &Table) -> Option<Python<'a>> {
             Some(fields) => {
                 options = Some(ty.clone());
                 // A field without a Python spelling keeps its default.
-                params.extend(fields.iter().filter_map(|(n, ty)| field(n, ty)));
+                params.extend(fields.iter().filter_map(field));
             }
             None => params.push(param(method, n, ty)?),
         }

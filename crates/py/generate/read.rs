@@ -21,8 +21,17 @@ pub struct Method {
     pub result: String,
 }
 
-/// Fields of an option struct: names and types without spaces.
-pub type Fields = Vec<(String, String)>;
+/// A field of an option struct.
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type, without spaces.
+    pub ty: String,
+    /// Its default in Python; `None` where that has no spelling.
+    pub default: Option<String>,
+}
+/// Fields of an option struct.
+pub type Fields = Vec<Field>;
 
 /// All methods by name, and the option structs.
 #[derive(Default)]
@@ -39,19 +48,52 @@ pub fn table(dir: &Path) -> Result<Table, String> {
     list(dir, &mut files)?;
     files.sort();
     let mut table = Table::default();
+    let mut defaults = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let parsed = syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         for item in parsed.items {
             match item {
                 syn::Item::Impl(i) if i.trait_.is_none() && plain(&i.self_ty) == "Tensor" => implemented(i, &mut table),
+                syn::Item::Impl(i) if i.trait_.as_ref().is_some_and(|t| plain(&t.0) == "Default") => defaults.push(i),
                 syn::Item::Macro(m) => written_by_macro(&m.mac, &mut table),
                 syn::Item::Struct(s) if s.ident.to_string().ends_with("Options") => options(s, &mut table),
                 _ => {}
             }
         }
     }
+    defaults.iter().for_each(|i| defaulted(i, &mut table));
     Ok(table)
+}
+
+/// Takes the defaults of an option struct from its `impl Default`.
+fn defaulted(i: &syn::ItemImpl, table: &mut Table) {
+    let Some(fields) = table.options.get_mut(&plain(&i.self_ty)) else { return };
+    let Some(syn::ImplItem::Fn(f)) = i.items.first() else { return };
+    let Some(syn::Stmt::Expr(syn::Expr::Struct(made), _)) = f.block.stmts.last() else { return };
+    for value in &made.fields {
+        let name = plain(&value.member);
+        if let Some(f) = fields.iter_mut().find(|f| f.name == name) {
+            f.default = in_python(&plain(&value.expr));
+        }
+    }
+}
+
+/// A default of Rust in Python: numbers, words, truth values and names of variants.
+fn in_python(rust: &str) -> Option<String> {
+    let rust = rust.strip_suffix(".into()").unwrap_or(rust);
+    match rust {
+        "true" => return Some("True".to_string()),
+        "false" => return Some("False".to_string()),
+        _ => {}
+    }
+    let is_number = rust.parse::<f64>().is_ok();
+    let is_word = rust.starts_with('"');
+    if is_number || is_word {
+        return Some(rust.to_string());
+    }
+    let (_, variant) = rust.split_once("::")?;
+    variant.chars().all(char::is_alphanumeric).then(|| format!("\"{}\"", variant.to_lowercase()))
 }
 
 fn list(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
@@ -193,6 +235,7 @@ fn example(kind: &str, name: &str, tokens: TokenStream) -> Option<String> {
 
 fn options(s: syn::ItemStruct, table: &mut Table) {
     let fields = s.fields.iter().filter(|f| matches!(f.vis, syn::Visibility::Public(_)));
-    let fields = fields.filter_map(|f| f.ident.as_ref().map(|i| (i.to_string(), plain(&f.ty)))).collect();
+    let field = |f: &syn::Field| Some(Field { name: f.ident.as_ref()?.to_string(), ty: plain(&f.ty), default: None });
+    let fields = fields.filter_map(field).collect();
     table.options.insert(s.ident.to_string(), fields);
 }

@@ -18,6 +18,7 @@ mod display;
 mod dlpack;
 mod error;
 mod exchange;
+mod export;
 mod gpu;
 mod gradient;
 mod graph;
@@ -61,6 +62,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     site::register(m)?;
     creation::register(m)?;
     exchange::register(m)?;
+    export::register(m)?;
     autograd::register(m)?;
     transform::register(m)?;
     jit::register(m)?;

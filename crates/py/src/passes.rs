@@ -85,6 +85,12 @@ fn add_pass(py: Python<'_>, #[pyo3(from_py_with = arg)] name: &str, rule: Py<PyA
     Ok(())
 }
 
+/// Removes the pass that was added last under this name; true if there was one.
+#[pyfunction]
+fn remove_pass(py: Python<'_>, #[pyo3(from_py_with = arg)] name: &str) -> bool {
+    py.detach(|| engine().remove_pass(name))
+}
+
 fn in_place_of(value: &Value, rule: &Py<PyAny>) -> Result<Option<Value>> {
     let given = traced(|py| {
         let given = rule.call1(py, (wrap(py, Tensor::from(value.clone()))?,))?;
@@ -99,5 +105,6 @@ fn in_place_of(value: &Value, rule: &Py<PyAny>) -> Result<Option<Value>> {
 /// Adds the class and the function.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyOp>()?;
+    m.add_function(wrap_pyfunction!(remove_pass, m)?)?;
     m.add_function(wrap_pyfunction!(add_pass, m)?)
 }

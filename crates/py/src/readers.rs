@@ -9,7 +9,7 @@ use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Error, Result, Tensor};
 use data::random::{PURPOSE_AUGMENT, Random, derive};
-use data::{Array, Augment, Csv, Dataset, Kind, Memory, Value};
+use data::{Array, Augment, Csv, Dataset, Memory, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::path::PathBuf;
@@ -49,16 +49,16 @@ fn read_idx(py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResu
 /// What to make of columns: name, role, columns, element type, number of classes, their names.
 type Field = (String, String, Vec<String>, String, usize, Option<Vec<String>>);
 
-fn kind_of(name: &str) -> PyResult<Kind> {
+fn dtype_of(name: &str) -> PyResult<DType> {
     Ok(match name {
-        "bool" => Kind::Bool,
-        "uint8" => Kind::U8,
-        "int8" => Kind::I8,
-        "int16" => Kind::I16,
-        "int32" => Kind::I32,
-        "int64" => Kind::I64,
-        "float32" => Kind::F32,
-        "float64" => Kind::F64,
+        "bool" => DType::Bool,
+        "uint8" => DType::U8,
+        "int8" => DType::I8,
+        "int16" => DType::I16,
+        "int32" => DType::I32,
+        "int64" => DType::I64,
+        "float32" => DType::F32,
+        "float64" => DType::F64,
         _ => return Err(value_error(format!("a column has no elements of type {name}"))),
     })
 }
@@ -70,7 +70,7 @@ macro_rules! with_fields {
         for (name, role, columns, dtype, count, classes) in $fields {
             let first = columns.first().cloned().unwrap_or_default();
             reader = match (role.as_str(), classes) {
-                ("numbers", _) => reader.numbers(name, kind_of(&dtype)?, columns),
+                ("numbers", _) => reader.numbers(name, dtype_of(&dtype)?, columns),
                 ("label", _) => reader.label(name, first, count),
                 ("category", None) => reader.category(name, first),
                 ("category", Some(classes)) => reader.category_of(name, first, classes),
@@ -193,7 +193,7 @@ fn picture_of(py: Python<'_>, picture: &Bound<'_, PyTensor>) -> PyResult<Array> 
     if l.dtype() != DType::U8 {
         return Err(value_error(format!("a picture has elements of type uint8, not {}", l.dtype())));
     }
-    Array::new(l.bytes().to_vec(), l.shape()).told(py)
+    Ok(Array::from(l))
 }
 
 /// A side of a picture, and an area, beyond which a size is a mistake.

@@ -4,6 +4,7 @@ use crate::error::OrRaise;
 use crate::records::{Where, position};
 use nn::train::{At, Checkpoint, Event, Every, Goal, Length, Plan, Run, Stop, Task};
 use parking_lot::Mutex;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::collections::BTreeMap;
@@ -35,30 +36,36 @@ fn event(task: Option<Task>, answer: &Bound<'_, PyAny>) -> PyResult<Event> {
     })
 }
 
+/// The task's name, which Python looks up, and its arguments. Names are interned: a step of a small model takes
+/// microseconds.
 fn named<'py>(py: Python<'py>, task: Task) -> PyResult<Bound<'py, PyTuple>> {
-    let name = match task {
-        Task::Batch => "batch",
-        Task::Step => "step",
-        Task::Report { loss, steps, ends_epoch } => return ("report", loss, steps, ends_epoch).into_pyobject(py),
-        Task::Save { score, is_last } => return ("save", score, is_last).into_pyobject(py),
-        Task::Start(reserves) => return ("start", reserves).into_pyobject(py),
-        Task::Diverged(loss) => return ("diverged", loss).into_pyobject(py),
-        Task::Agree => "agree",
-        Task::TakeOver => "take_over",
-        Task::Give => "give",
-        Task::Take => "take",
-        Task::Seek => "seek",
-        Task::LoadResiduals => "load_residuals",
-        Task::CheckFolder => "check_folder",
-        Task::Meet => "meet",
-        Task::Peek => "peek",
-        Task::Evaluate => "evaluate",
-        Task::SaveResiduals => "save_residuals",
-        Task::SaveLast => "save_last",
-        Task::Finish => "finish",
-        Task::Close => "close",
-    };
-    (name,).into_pyobject(py)
+    macro_rules! told {
+        ($name:literal $(, $x:expr)*) => {
+            (intern!(py, $name), $($x),*).into_pyobject(py)
+        };
+    }
+    match task {
+        Task::Batch => told!("batch"),
+        Task::Step => told!("step"),
+        Task::Report { loss, steps, ends_epoch } => told!("report", loss, steps, ends_epoch),
+        Task::Save { score, is_last } => told!("save", score, is_last),
+        Task::Start(reserves) => told!("start", reserves),
+        Task::Diverged(loss) => told!("diverged", loss),
+        Task::Agree => told!("agree"),
+        Task::TakeOver => told!("take_over"),
+        Task::Give => told!("give"),
+        Task::Take => told!("take"),
+        Task::Seek => told!("seek"),
+        Task::LoadResiduals => told!("load_residuals"),
+        Task::CheckFolder => told!("check_folder"),
+        Task::Meet => told!("meet"),
+        Task::Peek => told!("peek"),
+        Task::Evaluate => told!("evaluate"),
+        Task::SaveResiduals => told!("save_residuals"),
+        Task::SaveLast => told!("save_last"),
+        Task::Finish => told!("finish"),
+        Task::Close => told!("close"),
+    }
 }
 
 #[pymethods]

@@ -1,4 +1,4 @@
-//! The devices that are linked into the program. A device crate offers itself; no crate above it
+//! The devices that are linked into the program. A device crate registers itself; no crate above it
 //! has to name it, so the language does not wait for a device to compile.
 //!
 //! A program of the façade has the CPU. A program of the inner crates alone, such as one of their

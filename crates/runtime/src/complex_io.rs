@@ -30,7 +30,7 @@ pub(crate) fn around(graph: &Graph, program: Arc<dyn Program>) -> Arc<dyn Progra
 fn retype(b: &mut Buffer, from: &Type, to: &Type) {
     let is_there = !matches!(&*b, Buffer::Host(l) if l.dtype() != from.dtype || *l.shape() != from.shape);
     if is_there {
-        // Taken, so that the memory is unshared meanwhile.
+        // Taken, so that the memory is not shared meanwhile.
         *b = std::mem::replace(b, Buffer::Host(Literal::nothing())).retyped(to);
     }
 }

@@ -42,7 +42,7 @@ pub trait Device: Send + Sync {
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
-    /// Memory statistics; `None` if the device has none.
+    /// The memory in use; `None` if the device does not count it.
     fn memory(&self) -> Option<Memory> {
         None
     }
@@ -52,7 +52,7 @@ pub trait Device: Send + Sync {
     fn release_kept(&self) -> Result<()> {
         Ok(())
     }
-    /// Free and total bytes of memory; `None` if the device cannot tell.
+    /// Free and total bytes of memory; `None` if the device does not count them.
     fn free_and_total(&self) -> Result<Option<(usize, usize)>> {
         Ok(None)
     }
@@ -78,7 +78,7 @@ pub struct Memory {
 
 /// A compiled graph.
 pub trait Program: Send + Sync {
-    /// Runs it. A result may take over the memory of an unshared input; nothing is
+    /// Runs it. A result may take over the memory of an input that is not shared; nothing is
     /// left of that input then. If the run fails, all inputs are as they were.
     fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>>;
     /// Runs it from and to memory of the caller's: the bytes of each input and of each result. False

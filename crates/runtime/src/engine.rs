@@ -30,7 +30,7 @@ pub struct Engine {
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
     passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
-    /// How many passes were added.
+    /// How often passes were added or removed.
     added: AtomicU64,
     patterns: &'static [passes::Pattern],
 }
@@ -105,12 +105,25 @@ impl Engine {
 
     /// Adds a pass that every graph goes through from now on, after those added before and before
     /// the engine's own: it sees the ops as the program wrote them. Its result must compute outputs
-    /// of the same types from the same inputs.
+    /// of the same types from the same inputs. [`Engine::remove_pass`] takes it away again.
     pub fn add_pass(&self, name: &'static str, pass: impl Fn(&Graph) -> Result<Graph> + Send + Sync + 'static) {
         self.passes.lock().push((name, Arc::new(pass)));
         self.added.fetch_add(1, Ordering::Relaxed);
         // What was compiled has not gone through it.
         self.plans.lock().clear();
+    }
+
+    /// Removes the pass that was added last under this name; true if there was one.
+    pub fn remove_pass(&self, name: &str) -> bool {
+        {
+            let mut passes = self.passes.lock();
+            let Some(i) = passes.iter().rposition(|(n, _)| *n == name) else { return false };
+            passes.remove(i);
+        }
+        // A number of its own: what was compiled with the pass must not be found again.
+        self.added.fetch_add(1, Ordering::Relaxed);
+        self.plans.lock().clear();
+        true
     }
 
     /// What a program compiled now depends on beside its graph.

@@ -33,8 +33,8 @@ pub fn explain(plan: &Plan, how: &dyn Fn(usize) -> String) -> String {
     }
     let _ = writeln!(
         s,
-        "given {} B (inputs and constants), arena {} B (live at once {} B), results {} B (in place of inputs where \
-         nobody else holds them: {} B), peak {} B",
+        "given {} B (inputs and constants), arena {} B (live at once {} B), results {} B (in place of \
+         unshared inputs: {} B), peak {} B",
         memory.given,
         memory.arena,
         plan.memory.live_bytes,

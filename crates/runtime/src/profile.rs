@@ -20,6 +20,7 @@ pub struct Share {
 
 /// Times of regions and lines.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Profile {
     /// Regions, the costliest first.
     pub regions: Vec<Share>,

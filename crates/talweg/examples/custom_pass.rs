@@ -52,6 +52,8 @@ fn main() -> Result<()> {
         out.outputs.clear();
         Ok(out)
     });
-    println!("{}", (x * 2.0).eval().unwrap_err());
+    println!("{}", (&x * 2.0).eval().unwrap_err());
+    assert!(engine().remove_pass("careless"));
+    (x * 2.0).eval()?;
     Ok(())
 }

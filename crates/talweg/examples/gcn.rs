@@ -10,7 +10,7 @@
 //! (published: 81.5 %). Without a folder it uses a synthetic graph.
 
 use talweg::data::random::Random;
-use talweg::data::{Csv, Kind};
+use talweg::data::{Csv, DType, Dataset};
 use talweg::nn::metrics::Accuracy;
 use talweg::nn::{Gcn, tensor_of};
 use talweg::prelude::*;
@@ -101,10 +101,10 @@ fn train(graph: &Graph, seed: u64) -> Result<f64> {
 
 /// Reads the two tables.
 fn read(folder: &str) -> Result<Graph> {
-    let table = Csv::new().delimiter(b'\t').numbers("label", Kind::I64, ["label"]);
+    let table = Csv::new().delimiter(b'\t').numbers("label", DType::I64, ["label"]);
     let papers = table.text("split", "split").text("words", "words").read(format!("{folder}/nodes.tsv"))?;
     let cited =
-        Csv::new().delimiter(b'\t').numbers("edge", Kind::I64, ["a", "b"]).read(format!("{folder}/edges.tsv"))?;
+        Csv::new().delimiter(b'\t').numbers("edge", DType::I64, ["a", "b"]).read(format!("{folder}/edges.tsv"))?;
     let (mut words, mut parts) = (Vec::new(), Vec::new());
     for i in 0..papers.len() {
         let paper = papers.get(i)?;

@@ -133,7 +133,7 @@ pub mod derivatives {
     pub use tensor::derivatives::{grad_of, hessian, hvp, jacobian, jvp, value_and_grad, value_and_grad_aux};
 }
 
-/// The random generator: [`manual_seed`](crate::manual_seed), its state, and keys for draws of one's own.
+/// The random generator: [`manual_seed`], its state, and keys for custom draws.
 pub mod generator {
     pub use tensor::generator::{next_key, set_state, state};
 }

@@ -4,6 +4,7 @@
 mod book;
 mod ci;
 mod commits;
+mod names;
 mod prose;
 mod python;
 mod tidy;

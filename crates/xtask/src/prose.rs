@@ -69,6 +69,7 @@ fn paths(text: &str) -> Vec<(usize, &str)> {
         let spans = line.split('`').skip(1).step_by(2).filter(|_| !is_code);
         let is_path = |s: &&str| {
             ["crates/", "docs/", "python/", "scripts/"].iter().any(|d| s.starts_with(d))
+                && !s.contains("NAME")
                 && s.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
         };
         out.extend(spans.filter(is_path).map(|s| (i + 1, s)));

@@ -38,7 +38,6 @@ ALIASES = {
     "not_equal": "ne",
     "reciprocal": "recip",
     "remainder": "rem",
-    "scaled_dot_product_attention": "attention",
     "unstack": "unbind",
 }
 

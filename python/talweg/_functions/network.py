@@ -18,6 +18,32 @@ def _functional() -> Any:
     return functional
 
 
+@public
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    query_lengths: Any = None,
+    key_lengths: Any = None,
+) -> Tensor:
+    """``nn.functional.scaled_dot_product_attention``.
+
+    >>> import talweg as tw
+    >>> q = tw.randn(2, 2, 5, 4)
+    >>> tw.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    (2, 2, 5, 4)
+    """
+    return _functional().scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, query_lengths=query_lengths, key_lengths=key_lengths
+    )
+
+
 @public(method=False)
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enable: bool = True

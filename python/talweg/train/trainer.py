@@ -253,16 +253,17 @@ class Trainer:
 
     def _part(self, batch: Any) -> tuple[Any, int]:
         """This worker's part of a batch, and its number of samples."""
-        cut = distributed.shard if self._run.has_others else lambda v: v
+        if not self._has_others:
+            return batch, 0
         if isinstance(batch, dict):
-            batch = {k: cut(v) for k, v in batch.items()}
-            first = next(iter(batch.values()), None)
+            batch = {k: distributed.shard(v) for k, v in batch.items()}
+            first = next(iter(batch.values()))
         elif isinstance(batch, (tuple, list)):
-            batch = [cut(v) for v in batch]
-            first = batch[0] if batch else None
+            batch = [distributed.shard(v) for v in batch]
+            first = batch[0]
         else:
-            first = batch = cut(batch)
-        return batch, len(first) if getattr(first, "ndim", 0) else 0
+            first = batch = distributed.shard(batch)
+        return batch, len(first)
 
     # The run.
 
@@ -316,13 +317,12 @@ class Trainer:
 
     def _next_batch(self) -> int | None:
         """Reads a batch; the number of batches of the epoch (-1: unknown), or ``None`` at its end."""
-        if self._iterator is None or self._opened != self.epoch:
-            self._iterator, self._opened, self._ahead = self._batches(), self.epoch, None
-            length = self._length()
+        if self._iterator is None:
+            self._iterator, self._ahead, length = self._batches(), None, self._length()
             self._batches_now = -1 if length is None else length
-        self._batch = next(self._iterator, None) if self._ahead is None else self._ahead
+        batch = self._batch = next(self._iterator, None) if self._ahead is None else self._ahead
         self._ahead = None
-        if self._batch is None:
+        if batch is None:
             self._iterator = self._order = None
             return None
         return self._batches_now
@@ -349,18 +349,21 @@ class Trainer:
 
     def _reported(self, loss: float, steps: int, ends_epoch: bool, records: _Records) -> None:
         """Follows a step that counts for ``steps`` of them."""
+        number = self._run.step
         if ends_epoch:
             self._order = None
         if self._schedule is not None and not isinstance(self._schedule, ReduceLROnPlateau):
             for _ in range(steps):
                 self._schedule.step()
-        self.history.losses.append((self.step, loss))
-        records.write(self.step, [("train/loss", loss)])
+        self.history.losses.append((number, loss))
+        records.write(number, [("train/loss", loss)])
         self.report.step(self, loss)
         for c in self.callbacks:
             c.on_step(self, loss)
             if ends_epoch:
                 c.on_epoch(self)
+        if ends_epoch:
+            self._iterator = None
 
     def _evaluated(self, records: _Records) -> float | None:
         """Evaluates; the watched figure."""
@@ -386,6 +389,7 @@ class Trainer:
         return value
 
     def _start(self, reserves: bool) -> None:
+        self._has_others = self._run.has_others
         self.model.train()
         state = saved.variables(self)
         # Initial values are computed now, not within the first step, as after a resume.
@@ -407,7 +411,7 @@ class Trainer:
         itself.
         """
         step, records = self._descend(loss), _Records(self._journal, self._events)
-        self._stop, self._iterator, self._beside = False, None, None
+        self._stop, self._iterator, self._beside, self._has_others = False, None, None, False
         with contextlib.ExitStack() as stack:
             tasks: dict[str, Callable[..., Any]] = {
                 "agree": self._agree,

@@ -15,6 +15,7 @@ pub static CLAIMS: &[Claim] = &[
     Claim {
         accepts: |n, _, _| has_kernel(n.outs[0].dtype),
         feeds,
+        is_gemm: true,
         flops,
         ..Claim::new("matmul", never, |_, args, outs| Ok(prepare(args, outs)))
     },

@@ -3,7 +3,7 @@
 use super::access::{Access, Spot, join};
 use super::code::{self, Expr};
 use super::combine::{self, Wide};
-use super::functions::{self, Binary, MUL, POW, RECIP, Whole, has_loop, simple};
+use super::functions::{self, Binary, EQUAL, MUL, POW, RECIP, Whole, has_loop, simple};
 use super::lane::{self, F1, Lane, is_narrow};
 use super::plan::Plan;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
@@ -306,6 +306,10 @@ impl Emitter<'_> {
                 match Whole::of(code).filter(|_| is_int)? {
                     Whole::Same => Some(x),
                     Whole::Compared(code) => self.apply(code, &[x, x]),
+                    Whole::IsZero => {
+                        let zero = self.number(lane, 0.0);
+                        self.apply(EQUAL, &[x, zero])
+                    }
                 }
             }
             [a, b] => {

@@ -35,7 +35,7 @@ pub const MUL: &str = "({0} * {1})";
 pub const NEG: &str = "(-{0})";
 pub const RECIP: &str = "(1 / {0})";
 pub const POW: &str = "pow({0}, {1})";
-const EQUAL: &str = "({0} == {1})";
+pub const EQUAL: &str = "({0} == {1})";
 const UNEQUAL: &str = "({0} != {1})";
 
 type Typed1<T> = unsafe fn(*const T, *mut T, usize);
@@ -379,21 +379,23 @@ pub fn compare(code: &str, lane: Lane) -> Option<F2> {
     }
 }
 
-/// What an expression on integers is where it needs no function: the operand itself, or a comparison of the operand with
-/// itself.
+/// What a float function is on integers.
 pub enum Whole {
     /// The operand.
     Same,
-    /// The comparison with this text.
+    /// The comparison of it with itself.
     Compared(&'static str),
+    /// Whether it is 0.
+    IsZero,
 }
 impl Whole {
-    /// The meaning of float functions on integers.
+    /// By the text.
     pub fn of(code: &str) -> Option<Whole> {
         Some(match code {
             "floor({0})" | "ceil({0})" | "rint({0})" | "trunc({0})" => Whole::Same,
             "is_finite({0})" => Whole::Compared(EQUAL),
             "is_inf({0})" => Whole::Compared(UNEQUAL),
+            "(!{0})" => Whole::IsZero,
             _ => return None,
         })
     }
@@ -429,8 +431,8 @@ pub fn has_vector_loop(s: &ir::Scalar, dtype: DType) -> bool {
     let work = match (s.out, lane) {
         (Out::Cast | Out::Select, _) => return true,
         (Out::Float, l) if l != Lane::F32 => Lane::F64,
-        (_, Lane::Bool) => Lane::I32,
+        (_, Lane::Bool) if !has_loop(s.code, Lane::Bool, s.out) => Lane::I32,
         (_, l) => l,
     };
-    has_loop(s.code, work, s.out) || code::parse(s.code).is_some_and(|e| is_known(&e, work))
+    s.code == "{0}" || has_loop(s.code, work, s.out) || code::parse(s.code).is_some_and(|e| is_known(&e, work))
 }

@@ -261,7 +261,7 @@ others! {
     /// The slope of the logarithm of the gamma function.
     digamma Digamma Op1 f64, double1, |x| special::digamma(x);
     /// The inverse of the error function.
-    erfinv Erfinv Op1 f64, double1, |x| special::erfinv(x);
+    erfinv Erfinv Op1 f64, double1, |x| special::erfinv::<W, { size_of::<T>() == 4 }>(x);
     /// `exp(x²) erfc(x)`.
     erfcx Erfcx Op1 f64, double1, |x| special::erfcx(x);
     /// The modified Bessel function of the first kind of order 0.

@@ -162,14 +162,16 @@ pub fn atan<V: Vector>(x: V) -> V {
 #[inline(always)]
 pub fn atan2<V: Vector>(y: V, x: V) -> V {
     let (ax, ay, inf) = (x.abs(), y.abs(), V::c(f64::INFINITY));
-    // Both infinite: the diagonal. Both zero: the axis. Sums stay finite.
+    // Both infinite: the diagonal. Sums of both stay finite.
     let is_diagonal = V::both(ax.eq(inf), ay.eq(inf));
-    let shrink = |a: V| V::select((V::c(1.0).ldexp(V::c(V::E::EXP_MAX))).lt(a), a * V::c(0.25), a);
-    let (n, d) = (V::select(is_diagonal, V::c(1.0), shrink(ay)), V::select(is_diagonal, V::c(1.0), shrink(ax)));
+    let large = V::c(if is_double::<V>() { 4e307 } else { 8e37 });
+    let shrink = V::select(large.lt(V::select(ax.lt(ay), ay, ax)), V::c(0.25), V::c(1.0));
+    let part = |a: V| V::select(is_diagonal, V::c(1.0), a * shrink);
+    let (n, d) = (part(ay), part(ax));
     let is_swapped = d.lt(n);
     let (low, high) = (V::select(is_swapped, d, n), V::select(is_swapped, n, d));
-    let high_or_one = V::select(high.eq(V::zero()), V::c(1.0), high);
-    let r = atan_ratio(low, high_or_one);
+    // Both zero: the axis.
+    let r = atan_ratio(low, V::select(high.eq(V::zero()), V::c(1.0), high));
     let (half, half_lo) = quarters::<V>(2.0);
     let r = V::select(is_swapped, V::c(half) - (r - V::c(half_lo)), r);
     let (full, full_lo) = quarters::<V>(4.0);

@@ -2,8 +2,8 @@
 //!
 //! The scheme is the usual one: reduce the argument to a small interval, evaluate a polynomial,
 //! scale back, and mend the special cases with selects. What differs between `f32` and `f64` is
-//! the constants and the polynomials, in [`Real`]. Functions that have no vector form for `f64`
-//! go lane by lane to the system's or to `libm`'s scalar function.
+//! the constants and the polynomials, in [`Real`]. Lanes out of
+//! range go to the system's scalar function.
 //!
 //! The largest errors seen are in the table of [`super`]; tests keep them there.
 
@@ -389,7 +389,7 @@ fn quadrant<V: Vector<E = f32>>(x: V) -> (V, V) {
 
 /// Whether an integer is odd.
 #[inline(always)]
-fn is_odd<V: Vector<E = f32>>(q: V) -> V::M {
+pub(super) fn is_odd<V: Vector>(q: V) -> V::M {
     let half = q * V::c(0.5);
     half.floor().lt(half)
 }
@@ -465,27 +465,27 @@ impl Real for f64 {
 
     #[inline(always)]
     fn sin<V: Vector<E = f64>>(x: V) -> V {
-        x.map(f64::sin)
+        super::trig::sin(x)
     }
 
     #[inline(always)]
     fn cos<V: Vector<E = f64>>(x: V) -> V {
-        x.map(f64::cos)
+        super::trig::cos(x)
     }
 
     #[inline(always)]
     fn tan<V: Vector<E = f64>>(x: V) -> V {
-        x.map(f64::tan)
+        super::trig::tan(x)
     }
 
     #[inline(always)]
     fn erf<V: Vector<E = f64>>(x: V) -> V {
-        x.map(libm::erf)
+        super::special::erf(x)
     }
 
     #[inline(always)]
     fn erfc<V: Vector<E = f64>>(x: V) -> V {
-        x.map(libm::erfc)
+        super::special::erfc(x)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Vector mathematics: elementwise functions, reductions and conversions over slices, compiled
 //! for AVX-512, for AVX2 with FMA, for NEON and portably, and chosen at run time.
 //!
-//! - [`simd`] the vector trait; [`math`], [`inverse`] and [`special`] the functions on vectors;
+//! - [`simd`] the vector trait; [`math`], [`trig`], [`inverse`] and [`special`] the functions on vectors;
 //! - [`f32s`] and [`f64s`] slices of floats, [`ints`] of integers, [`convert`] between types.
 //!
 //! `f32s::exp(x, y)` writes to another slice, `f32s::inplace::exp(x)` over its input, and
@@ -21,11 +21,11 @@
 //! | `log` `log2` | 2 | 3 | 3 |
 //! | `sqrt` | 0.5 | 0.5 | 0.5 |
 //! | `rsqrt` | 1.5 | 1.5 | 1.5 |
-//! | `sin` `cos` | 1.5 | 2.5 | libm |
-//! | `tan` | 3 | 4 | libm |
+//! | `sin` `cos` | 1.5 | 2.5 | 2 |
+//! | `tan` | 3 | 4 | 3 |
 //! | `tanh` `sigmoid` | 2.5 | 3 | 4 |
-//! | `erf` | 1.5 | 3 | libm |
-//! | `erfc` | 3 | 8 | libm |
+//! | `erf` | 1.5 | 3 | 2 |
+//! | `erfc` | 3 | 8 | 4 |
 //! | `pow` | 1 | 1 | libm |
 //! | `sinh` `cosh` `asinh` `acosh` `atanh` | 3.5 | 4.5 | 5 |
 //! | `asin` `acos` `atan` `atan2` `log10` | 3 | 3 | 3 |
@@ -43,6 +43,7 @@ pub mod math;
 pub mod neon;
 pub mod simd;
 pub mod special;
+pub mod trig;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
 

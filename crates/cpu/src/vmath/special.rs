@@ -6,7 +6,8 @@
 #![allow(unsafe_code, clippy::excessive_precision)]
 
 use super::coefficients::{
-    BERNOULLI, COSPI, ERFCX, ERFINV_CENTER, ERFINV_MIDDLE, ERFINV_TAIL, I0_HIGH, I0_LOW, I1_HIGH, I1_LOW, LGAMMA, SINPI,
+    BERNOULLI, COSPI, ERF, ERFCX, ERFINV_CENTER, ERFINV_CENTER_SHORT, ERFINV_MIDDLE, ERFINV_TAIL, I0_HIGH, I0_LOW,
+    I1_HIGH, I1_LOW, LGAMMA, SINPI,
 };
 use super::math::{exp, horner, log};
 use super::simd::Vector;
@@ -136,6 +137,7 @@ pub fn lgamma<V: Vector<E = f64>>(x: V) -> V {
     }
     let (s, _) = sin_cos_pi((a - a.round()).abs());
     let reflected = V::c(1.1447298858494001741) - log(a * s) - y;
+    let reflected = V::select(s.eq(V::zero()), V::c(f64::INFINITY), reflected);
     let y = V::select(is_negative, reflected, y);
     V::select(V::c(f64::INFINITY).eq(a), V::c(f64::INFINITY), y)
 }
@@ -183,14 +185,60 @@ pub fn digamma<V: Vector<E = f64>>(x: V) -> V {
     V::select(x.eq(zero), V::c(f64::INFINITY).copysign(-x), y)
 }
 
+/// `exp(a²) erfc(a)` for `a >= 0`.
+#[inline(always)]
+fn erfcx_positive<V: Vector<E = f64>>(a: V) -> V {
+    let b = finite(a);
+    let u = (b - V::c(3.75)) / (b + V::c(3.75));
+    horner(u, ERFCX) / V::c(2.0).fma(a, V::c(1.0))
+}
+
+/// `erfc(a)` for `a >= 0`.
+#[inline(always)]
+fn erfc_positive<V: Vector<E = f64>>(a: V) -> V {
+    let s = a * a;
+    let e = exp(-s);
+    // What rounding took from the square.
+    let lost = if V::FUSED { (-a).fma(a, s) } else { V::zero() };
+    let e = e.fma(lost, e);
+    V::select(a.lt(V::c(28.0)), e * erfcx_positive(a), V::zero())
+}
+
+/// `1 - erf(x)`.
+#[inline(always)]
+pub fn erfc<V: Vector<E = f64>>(x: V) -> V {
+    if !V::FUSED {
+        return x.map(libm::erfc);
+    }
+    let y = erfc_positive(x.abs());
+    // Near 0 the difference from 1 has the digits.
+    let y = V::select(x.lt(V::zero()), V::c(2.0) - y, y);
+    let y = V::select(x.abs().lt(V::c(0.25)), V::c(1.0) - erf_small(x), y);
+    V::select(x.eq(x), y, x)
+}
+
+/// `erf(x)` for `|x| <= 1`.
+#[inline(always)]
+fn erf_small<V: Vector<E = f64>>(x: V) -> V {
+    horner(x * x, ERF).fma(x, x)
+}
+
+/// The error function.
+#[inline(always)]
+pub fn erf<V: Vector<E = f64>>(x: V) -> V {
+    if !V::FUSED {
+        return x.map(libm::erf);
+    }
+    let a = x.abs();
+    let y = V::select(a.lt(V::c(1.0)), erf_small(a), V::c(1.0) - erfc_positive(a));
+    V::select(x.eq(x), y.copysign(x), x)
+}
+
 /// `exp(x²) erfc(x)`.
 #[inline(always)]
 pub fn erfcx<V: Vector<E = f64>>(x: V) -> V {
-    let (a, one) = (x.abs(), V::c(1.0));
-    // Beyond, the fraction stays 1.
-    let b = V::select(a.lt(V::c(1e300)), a, V::c(1e300));
-    let u = (b - V::c(3.75)) / (b + V::c(3.75));
-    let y = horner(u, ERFCX) / V::c(2.0).fma(a, one);
+    let a = x.abs();
+    let y = erfcx_positive(a);
     let is_negative = x.lt(V::zero());
     let y = if any::<V>(is_negative) {
         let s = a * a;
@@ -204,12 +252,13 @@ pub fn erfcx<V: Vector<E = f64>>(x: V) -> V {
     V::select(x.eq(x), y, x)
 }
 
-/// The inverse of the error function (after M. Giles, 2012).
+/// The inverse of the error function (after M. Giles, 2012); `IS_SHORT`: to the accuracy of `f32`.
 #[inline(always)]
-pub fn erfinv<V: Vector<E = f64>>(x: V) -> V {
+pub fn erfinv<V: Vector<E = f64>, const IS_SHORT: bool>(x: V) -> V {
     let one = V::c(1.0);
     let w = -log((one - x) * (one + x));
-    let center = horner(w - V::c(3.125), ERFINV_CENTER);
+    let t = w - V::c(3.125);
+    let center = if IS_SHORT { horner(t, ERFINV_CENTER_SHORT) } else { horner(t, ERFINV_CENTER) };
     let is_outer = V::c(6.25).lt(w);
     let y = if any::<V>(is_outer) {
         let s = w.sqrt();
@@ -220,6 +269,12 @@ pub fn erfinv<V: Vector<E = f64>>(x: V) -> V {
         center
     };
     V::select(x.abs().eq(one), V::c(f64::INFINITY).copysign(x), y * x)
+}
+
+/// At most 1e300, so that a quotient does not become 0 before it meets an infinity.
+#[inline(always)]
+fn finite<V: Vector<E = f64>>(a: V) -> V {
+    V::select(a.lt(V::c(1e300)), a, V::c(1e300))
 }
 
 /// `exp(a)` times `v`, finite where the product is.
@@ -233,7 +288,7 @@ fn times_exp<V: Vector<E = f64>>(v: V, a: V) -> V {
 #[inline(always)]
 pub fn i0<V: Vector<E = f64>>(x: V) -> V {
     let a = x.abs();
-    let high = horner(V::c(16.0) / a - V::c(1.0), I0_HIGH) / a.sqrt();
+    let high = horner(V::c(16.0) / a - V::c(1.0), I0_HIGH) / finite(a).sqrt();
     let low = horner(a * V::c(0.25) - V::c(1.0), I0_LOW);
     times_exp(V::select(a.lt(V::c(8.0)), low, high), a)
 }
@@ -242,7 +297,7 @@ pub fn i0<V: Vector<E = f64>>(x: V) -> V {
 #[inline(always)]
 pub fn i1<V: Vector<E = f64>>(x: V) -> V {
     let a = x.abs();
-    let high = horner(V::c(16.0) / a - V::c(1.0), I1_HIGH) / a.sqrt();
+    let high = horner(V::c(16.0) / a - V::c(1.0), I1_HIGH) / finite(a).sqrt();
     let low = horner(a * V::c(0.25) - V::c(1.0), I1_LOW) * a;
     times_exp(V::select(a.lt(V::c(8.0)), low, high), a).copysign(x)
 }

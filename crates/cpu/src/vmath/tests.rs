@@ -69,6 +69,16 @@ const CASES: &[Case] = &[
     ("sigmoid", f32s::sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 2.5, 3.0),
     ("erf", f32s::erf, libm::erf, 1.5, 3.0),
     ("erfc", f32s::erfc, libm::erfc, 3.0, 8.0),
+    ("log10", f32s::log10, f64::log10, 2.0, 3.0),
+    ("sinh", f32s::sinh, f64::sinh, 3.5, 4.5),
+    ("cosh", f32s::cosh, f64::cosh, 3.5, 4.5),
+    ("asin", f32s::asin, f64::asin, 3.0, 3.0),
+    ("acos", f32s::acos, f64::acos, 3.0, 3.0),
+    ("atan", f32s::atan, f64::atan, 3.0, 3.0),
+    ("asinh", f32s::asinh, libm::asinh, 3.5, 4.5),
+    ("acosh", f32s::acosh, libm::acosh, 3.5, 4.5),
+    ("atanh", f32s::atanh, libm::atanh, 3.5, 4.5),
+    ("lgamma", f32s::lgamma, libm::lgamma, 1.0, 1.0),
 ];
 
 #[test]
@@ -109,8 +119,20 @@ fn f64_functions_are_accurate() {
         ("log2", f64s::log2, f64::log2, 3.0),
         ("log1p", f64s::log1p, f64::ln_1p, 4.0),
         ("tanh", f64s::tanh, f64::tanh, 4.0),
-        ("sin", f64s::sin, f64::sin, 0.0),
-        ("erfc", f64s::erfc, libm::erfc, 0.0),
+        ("sin", f64s::sin, f64::sin, 1.0),
+        ("cos", f64s::cos, f64::cos, 1.0),
+        ("tan", f64s::tan, f64::tan, 2.0),
+        ("erf", f64s::erf, libm::erf, 1.0),
+        ("erfc", f64s::erfc, libm::erfc, 4.0),
+        ("log10", f64s::log10, f64::log10, 3.0),
+        ("sinh", f64s::sinh, f64::sinh, 4.0),
+        ("cosh", f64s::cosh, f64::cosh, 4.0),
+        ("asin", f64s::asin, f64::asin, 3.0),
+        ("acos", f64s::acos, f64::acos, 3.0),
+        ("atan", f64s::atan, f64::atan, 3.0),
+        ("asinh", f64s::asinh, libm::asinh, 5.0),
+        ("acosh", f64s::acosh, libm::acosh, 5.0),
+        ("atanh", f64s::atanh, libm::atanh, 5.0),
     ];
     let mut x: Vec<f64> = (0..400_000u64).map(|i| f64::from_bits(i.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
     x.extend((-60_000..60_000).map(|i| i as f64 * 1.31e-4));

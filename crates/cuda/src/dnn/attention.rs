@@ -4,10 +4,65 @@
 //! [`around`] has the kernels that do it. They also mend what the library has its own way with: a query
 //! that sees nothing.
 
-use super::{ALIGN, At, Kind, Network, Node, Planned, Point, laid, row_major};
+use super::{ALIGN, At, Kind, Network, Node, Planned, Point, accepts, joined, laid, row_major, turned};
+use crate::claims::Claim;
 use crate::emit::Kernel;
+use crate::emit::kernels::attention::attention as decode;
 use crate::emit::kernels::{Operand, attention_inputs};
-use ir::{Attrs, DType, Shape, Type};
+use ir::{Attrs, DType, FlatNode, Shape, Type};
+use passes::View;
+
+/// Attention and its gradient, whose results may have heads next to each other or be parts of one result.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        claims: |types| claims(types, false),
+        network: attention,
+        around: |args, outs| around(args, Some([&outs[0], &outs[1]])),
+        ..FORWARD
+    },
+    Claim {
+        op: "attention_turned",
+        network: |attrs, args, outs| attention(attrs, args, &turned(outs, 1)),
+        around: |args, outs| around(args, Some([&turned(outs, 1)[0], &outs[1]])),
+        ..FORWARD
+    },
+    Claim { claims: |types| claims(types, true), network: attention_grad, ..BACKWARD },
+    Claim {
+        op: "attention_grad_turned",
+        network: |attrs, args, outs| attention_grad(attrs, args, &turned(outs, 3)),
+        ..BACKWARD
+    },
+    Claim {
+        op: "attention_grad_joined",
+        network: |attrs, args, outs| attention_grad(attrs, args, &joined(attrs, outs)?),
+        results: joined,
+        ..BACKWARD
+    },
+];
+
+/// Log-sum-exps lie one after the other, and so do the operands after the values.
+const FORWARD: Claim = Claim {
+    accepts: |n, i, l| i < 3 && accepts(l, n.outs[0].dtype.size()),
+    // One query needs no library.
+    is_kernel_first: true,
+    flops,
+    ..Claim::new("attention", decode)
+};
+const BACKWARD: Claim = Claim {
+    accepts: |n, i, l| i < 6 && i != 4 && accepts(l, n.outs[0].dtype.size()),
+    around: |args, _| around(args, None),
+    // Scores, and the gradients of weights, values, keys and queries: five GEMM for two.
+    flops: |n, args| flops(n, args) * 5 / 2,
+    ..Claim::new("attention_grad", |_| None)
+};
+
+/// Two GEMM over every query and key that meet.
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
+    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
+    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
+    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
+}
 
 /// Longest rows of queries, keys and values.
 const WIDTH_MAX: usize = 128;
@@ -59,7 +114,7 @@ fn always(is_grad: bool) -> usize {
 }
 
 /// True if attention (or its gradient) of these types may run as one graph.
-pub fn claims(types: &[Type], is_grad: bool) -> bool {
+fn claims(types: &[Type], is_grad: bool) -> bool {
     let [q, k, v, ..] = types else { return false };
     let is_half = matches!(q.dtype, DType::BF16 | DType::F16);
     let rank = q.shape.rank();
@@ -145,13 +200,9 @@ impl Room {
     }
 }
 
-/// The launches before and behind a network; `None` for those of other ops, which need none.
-pub fn around(name: &str, args: &[Operand], outs: &[Operand]) -> Option<[Vec<Kernel>; 2]> {
-    if !name.starts_with("attention") {
-        return None;
-    }
-    let is_grad = name.starts_with("attention_grad");
-    let (s, room) = (Sizes::new(args), Room::new(args, is_grad)?);
+/// The kernels before and after the graph. `results`: the result and the log-sum-exps of the forward pass.
+fn around(args: &[Operand], results: Option<[&Operand; 2]>) -> Option<[Vec<Kernel>; 2]> {
+    let (s, room) = (Sizes::new(args), Room::new(args, results.is_none())?);
     let hidden = floor(args[0].ty.dtype);
     let mut before = Vec::new();
     if let (Some(i), Some((at, dims))) = (room.beside.mask, room.bias) {
@@ -165,20 +216,12 @@ pub fn around(name: &str, args: &[Operand], outs: &[Operand]) -> Option<[Vec<Ker
     if let Some(at) = room.logs {
         before.extend(attention_inputs::logs(&args[4], hidden, at)?);
     }
-    let mut behind = Vec::new();
-    if !is_grad && (room.bias.is_some() || room.lengths.is_some()) {
-        let turned = if name == "attention_turned" { super::turned(outs, 1) } else { outs.to_vec() };
-        let by = four(&turned[0]).1;
-        behind.extend(attention_inputs::unseen(
-            &turned[0],
-            &by,
-            s.scores(),
-            &outs[1],
-            lengths.map(|(l, _)| l),
-            hidden,
-        )?);
+    let mut after = Vec::new();
+    if let Some([y, lse]) = results.filter(|_| room.bias.is_some() || room.lengths.is_some()) {
+        let by = four(y).1;
+        after.extend(attention_inputs::unseen(y, &by, s.scores(), lse, lengths.map(|(l, _)| l), hidden)?);
     }
-    Some([before, behind])
+    Some([before, after])
 }
 
 /// Tensors of what comes beside.
@@ -272,7 +315,7 @@ const QUERIES: Option<usize> = Some(0);
 const KEYS: Option<usize> = Some(1);
 
 /// y and the logarithms of the sums of exponentials.
-pub fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
+fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
     let (s, half) = (Sizes::new(args), Kind::of(args[0].ty.dtype)?);
     let mut n = Network::default();
     let b = n.beside(&Room::new(args, false)?, &s, half, attrs.float("dropout").ok()?);
@@ -304,7 +347,7 @@ pub fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
 }
 
 /// Gradients of q, k and v, from these, y, the logarithms and the gradient of y.
-pub fn attention_grad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
+fn attention_grad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
     let (s, half) = (Sizes::new(args), Kind::of(args[0].ty.dtype)?);
     let room = Room::new(args, true)?;
     let mut n = Network::default();

@@ -1,8 +1,56 @@
 //! Convolution and its two gradients, each one operation of cuDNN.
 
 use super::{At, Kind, Network, Node, Planned, Window, laid};
-use crate::emit::kernels::Operand;
-use ir::Attrs;
+use crate::claims::Claim;
+use crate::emit::kernels::{self, Operand};
+use ir::{Attrs, FlatNode, Shape};
+use passes::View;
+
+/// Convolutions, as cuDNN graphs or else as kernels.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        network: |attrs, args, outs| conv(Form::Forward, attrs, args, &outs[0]),
+        flops: forward_flops,
+        ..Claim::new("conv", kernels::conv::forward)
+    },
+    Claim {
+        network: |attrs, args, outs| conv(Form::Input, attrs, args, &outs[0]),
+        flops: input_flops,
+        ..Claim::new("conv_input_grad", kernels::conv::input_grad)
+    },
+    Claim {
+        network: |attrs, args, outs| conv(Form::Weight, attrs, args, &outs[0]),
+        flops: weight_flops,
+        ..Claim::new("conv_weight_grad", kernels::conv::weight_grad)
+    },
+    Claim {
+        flops: forward_flops,
+        ..Claim::of_network("conv_last", |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0]))
+    },
+    Claim {
+        flops: input_flops,
+        ..Claim::of_network("conv_input_grad_last", |attrs, args, outs| conv_last(Form::Input, attrs, args, &outs[0]))
+    },
+    Claim {
+        flops: weight_flops,
+        ..Claim::of_network("conv_weight_grad_last", |attrs, args, outs| conv_last(Form::Weight, attrs, args, &outs[0]))
+    },
+];
+
+/// Each output element takes every weight of its channel.
+fn forward_flops(n: &FlatNode, args: &[View]) -> usize {
+    2 * n.outs[0].shape.count() * per_channel(&args[1].layout.shape)
+}
+fn input_flops(_: &FlatNode, args: &[View]) -> usize {
+    2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape)
+}
+fn weight_flops(n: &FlatNode, args: &[View]) -> usize {
+    2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape)
+}
+/// Weights of one output channel.
+fn per_channel(weights: &Shape) -> usize {
+    weights.iter().skip(1).product()
+}
 
 /// Which of image, kernel and result is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +64,7 @@ pub enum Form {
 }
 
 /// A convolution of images and kernels with channels first.
-pub fn conv(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
+fn conv(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
     build(form, attrs, args, out, false)
 }
 

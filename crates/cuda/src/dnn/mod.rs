@@ -7,12 +7,13 @@ mod conv;
 
 pub use conv::{Form, conv_last};
 
-pub use attention::around;
-use attention::{attention, attention_grad};
-use conv::conv;
-
+use crate::claims::{Claim, claim};
+use crate::emit::Kernel;
 use crate::emit::kernels::Operand;
 use ir::{DType, FlatNode, Layout, Slot, Type};
+
+/// The rows of ops that cuDNN computes.
+pub static CLAIMS: &[&[Claim]] = &[attention::CLAIMS, conv::CLAIMS];
 
 /// What addresses of operands are multiples of.
 pub const ALIGN: usize = 16;
@@ -228,11 +229,7 @@ pub type Planned = Option<Network>;
 
 /// True if a composite of these types may run as one network.
 pub fn claims(name: &str, types: &[Type]) -> bool {
-    match name {
-        "attention" => attention::claims(types, false),
-        "attention_grad" => attention::claims(types, true),
-        _ => false,
-    }
+    claim(name).is_some_and(|c| (c.claims)(types))
 }
 
 /// The network of a composite whose operands lie one element after the other.
@@ -271,24 +268,16 @@ fn joined(attrs: &ir::Attrs, outs: &[Operand]) -> Option<Vec<Operand>> {
 
 /// Operands and results in the order a network knows them by.
 pub fn given(name: &str, attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Vec<Operand> {
-    let parts = if name == "attention_grad_joined" { joined(attrs, outs) } else { None };
+    let parts = claim(name).and_then(|c| (c.results)(attrs, outs));
     args.iter().cloned().chain(parts.unwrap_or_else(|| outs.to_vec())).collect()
 }
 
-/// The network of an operator by its name.
+/// The network of an op.
 pub fn network(name: &str, attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
-    match name {
-        "attention" => attention(attrs, args, outs),
-        "attention_grad" => attention_grad(attrs, args, outs),
-        "attention_turned" => attention(attrs, args, &turned(outs, 1)),
-        "attention_grad_turned" => attention_grad(attrs, args, &turned(outs, 3)),
-        "attention_grad_joined" => attention_grad(attrs, args, &joined(attrs, outs)?),
-        "conv" => conv(Form::Forward, attrs, args, &outs[0]),
-        "conv_input_grad" => conv(Form::Input, attrs, args, &outs[0]),
-        "conv_weight_grad" => conv(Form::Weight, attrs, args, &outs[0]),
-        "conv_last" => conv_last(Form::Forward, attrs, args, &outs[0]),
-        "conv_input_grad_last" => conv_last(Form::Input, attrs, args, &outs[0]),
-        "conv_weight_grad_last" => conv_last(Form::Weight, attrs, args, &outs[0]),
-        _ => None,
-    }
+    claim(name).and_then(|c| (c.network)(attrs, args, outs))
+}
+
+/// The kernels before and after the network of an op.
+pub fn around(name: &str, args: &[Operand], outs: &[Operand]) -> Option<[Vec<Kernel>; 2]> {
+    claim(name).and_then(|c| (c.around)(args, outs))
 }

@@ -1,5 +1,4 @@
-//! One GPU: its context, the stream that all its work goes through, its memory, and the kernels
-//! loaded on it.
+//! One GPU: its context, its stream, its memory and the kernels loaded on it.
 
 #![allow(unsafe_code)]
 
@@ -376,7 +375,7 @@ impl Context {
         unsafe { cu::memset_d8_async(at, byte, bytes, self.stream) }
             .map_err(|e| failed(&format!("{}: clearing memory", self.name), e))
     }
-    /// Waits for everything on the stream; errors are left to whoever reads a result.
+    /// Waits for everything on the stream; errors are reported when a result is read.
     pub fn wait(&self) {
         let _order = self.order.lock();
         if self.enter().is_ok() {
@@ -398,7 +397,7 @@ impl Context {
         self.enter()?;
         // SAFETY: the stream lives as long as the context.
         unsafe { cu::stream::synchronize(self.stream) }.map_err(|e| failed(&self.name, e))?;
-        // SAFETY: the stream is idle, nobody writes the report.
+        // SAFETY: the stream is idle, so nothing writes the report.
         let report = unsafe { self.report.read_volatile() };
         if report.launch == 0 {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Captured graphs without the small clearings that libraries put before their kernels: each would make
-//! everything wait for a few bytes to become 0.
+//! Removes the small memsets that libraries record before their kernels from captured graphs: each would serialize
+//! the graph for a few bytes.
 //!
-//! Products and networks that need little working memory have their own, a slot each, so that all of it can
-//! be cleared at the beginning of a graph.
+//! GEMM and networks with a small workspace have a slot each, and one memset at the start of the graph clears all
+//! slots.
 
 #![allow(unsafe_code)]
 
@@ -12,19 +12,19 @@ use std::ops::Range;
 /// Bytes of a slot.
 pub const SLOT: usize = 256;
 
-/// Takes out of a graph what clears a part of this memory, which the graph's first node clears as a whole.
+/// Removes the memsets of parts of this memory from a graph; its first node clears all of it.
 ///
 /// # Safety
-/// The graph is valid, and the memory is used by one node behind each clearing only.
-pub unsafe fn take_out_clearings(graph: sys::CUgraph, memory: &Range<u64>) -> Result<(), DriverError> {
+/// The graph is valid, and the memory is used only by the node after each memset.
+pub unsafe fn remove_memsets(graph: sys::CUgraph, memory: &Range<u64>) -> Result<(), DriverError> {
     // SAFETY: the graph is valid; lists have room for as many as were counted.
     unsafe {
         let nodes = list(|to, count| sys::cuGraphGetNodes(graph, to, count))?;
         for node in nodes {
             let before = list(|to, count| sys::cuGraphNodeGetDependencies_v2(node, to, std::ptr::null_mut(), count));
-            // Edges on which a kernel may begin early are not listed without their kind; none leads to a clearing.
+            // Edges on which a kernel may begin early are not listed without their kind; none leads to a memset.
             let Ok(before) = before else { continue };
-            if before.is_empty() || !is_clearing(node, memory)? {
+            if before.is_empty() || !is_memset(node, memory)? {
                 continue;
             }
             let behind = list(|to, count| sys::cuGraphNodeGetDependentNodes_v2(node, to, std::ptr::null_mut(), count))?;
@@ -56,7 +56,7 @@ fn list(
 ///
 /// # Safety
 /// The node is valid.
-unsafe fn is_clearing(node: sys::CUgraphNode, memory: &Range<u64>) -> Result<bool, DriverError> {
+unsafe fn is_memset(node: sys::CUgraphNode, memory: &Range<u64>) -> Result<bool, DriverError> {
     let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
     let mut p = sys::CUDA_MEMSET_NODE_PARAMS { dst: 0, pitch: 0, value: 1, elementSize: 0, width: 0, height: 0 };
     // SAFETY: the node is valid, and what is asked for fits it.

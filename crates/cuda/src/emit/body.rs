@@ -3,6 +3,7 @@
 use super::access::{self, How};
 use super::scalar::{self, Class, Val};
 use super::{Arg, Kernel};
+use crate::claims::claim;
 use ir::{DType, Graph, Monoid, Slot};
 use passes::{Along, Loop, Step, Store};
 use std::fmt::Write;
@@ -171,7 +172,8 @@ impl<'a> Body<'a> {
     }
     /// True for a load of the numbers 0, 1, 2….
     pub fn is_counted(&self, step: usize) -> bool {
-        matches!(self.l.steps[step], Step::Load { root, .. } if self.graph.node(root).op.name == "iota")
+        let Step::Load { root, .. } = self.l.steps[step] else { return false };
+        claim(self.graph.node(root).op.name).is_some_and(|c| c.is_index)
     }
     /// The needed loads: step, strides, offset.
     pub fn loads(&self) -> impl Iterator<Item = (usize, &[isize], usize)> + '_ {
@@ -216,14 +218,15 @@ impl<'a> Body<'a> {
         let is_reduced = |i: usize| !matches!(self.l.steps[i], Step::Load { .. }) && self.level[i] == Level::Row;
         let has_rows = || self.l.steps.iter().any(|s| matches!(s, Step::Reduce { after: false, .. }));
         let [x, by] = [0, 1].map(|i| args.get(i).map_or(0, |&a| a as usize));
-        n.op.name == "div" && self.level[x] == Level::Full && is_reduced(by) && has_rows()
+        scalar::is(n, scalar::DIV) && self.level[x] == Level::Full && is_reduced(by) && has_rows()
     }
     /// A row's elements and the greatest of them, where the step is their difference.
     fn below_max(&self, step: usize) -> Option<[usize; 2]> {
         let Step::Scalar { node, args, .. } = &self.l.steps[step] else { return None };
         let [x, m] = args[..] else { return None };
         let of = |s: &Step| if let Step::Reduce { arg, monoid: Monoid::Max, .. } = s { Some(*arg) } else { None };
-        let is_so = self.graph.nodes[*node as usize].op.name == "sub" && of(&self.l.steps[m as usize]) == Some(x);
+        let is_so =
+            scalar::is(&self.graph.nodes[*node as usize], scalar::SUB) && of(&self.l.steps[m as usize]) == Some(x);
         (is_so && self.dtype(step) == DType::F32).then_some([x as usize, m as usize])
     }
     /// True if the elements of a value are computed from 16-bit floats.

@@ -97,11 +97,11 @@ const AWAIT: &str = "await_others();\n";
 /// Kernels as one translation unit; their entry points become `run0`, `run1`…
 pub fn unit(sources: &[&str]) -> String {
     let mut text = include_str!("prelude.cu").to_string();
-    if sources.iter().any(|s| s.contains("digamma") || s.contains("polygamma")) {
+    if sources.iter().any(|s| s.contains("digamma(") || s.contains("polygamma(")) {
         text += include_str!("special.cu");
     }
     if sources.iter().any(|s| s.contains("multiply_matrices")) {
-        text += include_str!("few.cu");
+        text += include_str!("skinny_gemm.cu");
     }
     for (i, s) in sources.iter().enumerate() {
         // After the bounds: the text of an op of the program's own may come before.

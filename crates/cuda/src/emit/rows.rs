@@ -504,7 +504,7 @@ impl<'b, 'a> Rows<'b, 'a> {
     fn pairs(&self, inner: &[Reduction]) -> Option<(usize, usize)> {
         let (b, [r]) = (self.b, inner) else { return None };
         let load = match &b.l.steps[r.arg] {
-            Step::Scalar { node, args, .. } if b.graph.nodes[*node as usize].op.name == "cast" => args[0] as usize,
+            Step::Scalar { node, args, .. } if scalar::is_cast(&b.graph.nodes[*node as usize]) => args[0] as usize,
             _ => r.arg,
         };
         let is_there = self.ahead.as_ref().is_some_and(|a| a.start(load).is_some());
@@ -527,7 +527,10 @@ impl<'b, 'a> Rows<'b, 'a> {
                 b.is_counted(s as usize) && strides.last() == Some(&1) && Class::of(b.dtype(s as usize)).is_int()
             };
             let (number, place) = if is_place(y) { (x as usize, y) } else { (y as usize, x) };
-            if b.graph.nodes[*node as usize].op.name != "eq" || !is_place(place) || b.level[number] != Level::Row {
+            if !scalar::is(&b.graph.nodes[*node as usize], scalar::EQUAL)
+                || !is_place(place)
+                || b.level[number] != Level::Row
+            {
                 return None;
             }
             let Step::Load { strides, offset, .. } = &b.l.steps[place as usize] else { return None };

@@ -3,6 +3,27 @@
 
 use ir::{DType, FlatNode, Literal, Meaning, Out};
 
+// The C text of elementwise ops that are written in another way where that is faster.
+
+/// A quotient.
+pub const DIV: &str = "({0} / {1})";
+/// A difference.
+pub const SUB: &str = "({0} - {1})";
+/// A comparison.
+pub const EQUAL: &str = "({0} == {1})";
+const EXP: &str = "exp({0})";
+const POW: &str = "pow({0}, {1})";
+const SIGMOID: &str = "(1 / (1 + exp(-{0})))";
+
+/// Whether a node is the elementwise op with this text.
+pub fn is(n: &FlatNode, code: &str) -> bool {
+    n.op.scalar().is_some_and(|s| s.code == code)
+}
+/// Whether a node converts to another element type.
+pub fn is_cast(n: &FlatNode) -> bool {
+    n.op.scalar().is_some_and(|s| s.out == Out::Cast)
+}
+
 /// The C type numbers are computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -174,11 +195,12 @@ pub fn quotient(n: &FlatNode, x: &Val, by: &Val) -> Val {
 /// of its row; beside the sum of these, which is 1 and more, the smallest are nothing.
 pub fn of_halves(n: &FlatNode, x: &Val, below: Option<[Val; 2]>) -> Val {
     let dtype = n.outs[0].dtype;
-    let text = match (n.op.name, below) {
+    let code = n.op.scalar().map_or("", |s| s.code);
+    let text = match (code, below) {
         _ if Class::of(dtype) != Class::F32 => return apply(n, &[x]),
-        ("sigmoid", _) => format!("near_sigmoid({})", x.text),
-        ("exp", Some([x, most])) => format!("near_exp_below({}, {})", x.text, most.text),
-        ("exp", None) => format!("__expf({})", x.text),
+        (SIGMOID, _) => format!("near_sigmoid({})", x.text),
+        (EXP, Some([x, most])) => format!("near_exp_below({}, {})", x.text, most.text),
+        (EXP, None) => format!("__expf({})", x.text),
         _ => return apply(n, &[x]),
     };
     Val { text: round(text, dtype), dtype, number: None }
@@ -192,7 +214,7 @@ pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
     if s.out == Out::Cast {
         return done(cast(args[0], dtype));
     }
-    if n.op.name == "copy" {
+    if s.code == "{0}" {
         return done(args[0].text.clone());
     }
     let of = args.last().map_or(dtype, |a| a.dtype);
@@ -202,12 +224,12 @@ pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
         return done(round(format!("(float)({})", fill(s.code, &wide)), dtype));
     }
     let texts: Vec<String> = args.iter().map(|a| a.text.clone()).collect();
-    let text = match (n.op.name, args) {
-        ("pow", [x, p]) if !is_int && p.number == Some(2.0) => format!("({0} * {0})", x.text),
-        ("pow", [x, p]) if !is_int && p.number == Some(3.0) => format!("({0} * {0} * {0})", x.text),
-        ("pow", [x, p]) if !is_int && p.number == Some(-1.0) => format!("(1 / {})", x.text),
+    let text = match (s.code, args) {
+        (POW, [x, p]) if !is_int && p.number == Some(2.0) => format!("({0} * {0})", x.text),
+        (POW, [x, p]) if !is_int && p.number == Some(3.0) => format!("({0} * {0} * {0})", x.text),
+        (POW, [x, p]) if !is_int && p.number == Some(-1.0) => format!("(1 / {})", x.text),
         // A quotient of this kind needs no rounding to the last bit, which takes long.
-        ("sigmoid", [x]) if Class::of(dtype) == Class::F32 => format!("__fdividef(1.0f, 1.0f + expf(-{}))", x.text),
+        (SIGMOID, [x]) if Class::of(dtype) == Class::F32 => format!("__fdividef(1.0f, 1.0f + expf(-{}))", x.text),
         _ => fill(s.code, &texts),
     };
     done(match s.out {

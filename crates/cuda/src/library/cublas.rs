@@ -8,8 +8,9 @@ use crate::emit::kernels::Operand;
 use crate::flags::{Flag, is_on};
 use crate::library::epilogue::Epilogue;
 use cudarc::cublaslt::{result as lt, sys};
-use ir::{DType, Error, ErrorKind, Layout, Literal, Result, Shape};
+use ir::{DType, Error, ErrorKind, FlatNode, Layout, Literal, Result, Shape};
 use parking_lot::Mutex;
+use passes::View;
 use std::collections::HashMap;
 use std::ffi::c_void;
 
@@ -126,6 +127,11 @@ pub fn accepts(l: &Layout, result: &Shape) -> bool {
     matrix(l).is_some() && batch(l, &lead).is_some()
 }
 
+/// The floating-point operations of a GEMM.
+pub fn gemm_flops(n: &FlatNode, args: &[View]) -> usize {
+    2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
+}
+
 /// A GEMM, described without the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm {
@@ -172,10 +178,6 @@ impl Gemm {
     /// Its epilogue.
     pub fn epilogue(&self) -> Epilogue {
         self.epilogue
-    }
-    /// Floating-point operations.
-    pub fn flops(&self) -> usize {
-        2 * self.count * self.m * self.n * self.k
     }
     /// Elements that each operand and the result reach over.
     fn spans(&self) -> [usize; 3] {
@@ -247,7 +249,7 @@ impl<'a> Trial<'a> {
         // Scales are there at least.
         let inner = if p.epilogue.has_aux() { p.m * p.epilogue.aux_row(p.n) * p.dtype.size() } else { 256 };
         let beside = (p.n.max(p.m) * p.dtype.size()).max(256);
-        // What a loop behind it would read and write, half and half.
+        // What a loop after it would read and write, half and half.
         let read = if p.epilogue == Epilogue::BiasGrad { p.m * p.k } else { p.m * p.n };
         let half = (p.epilogue.simpler().1 * read * p.dtype.size()).div_ceil(2);
         let take = |bytes: usize| Ok((context.take(bytes)?, bytes));

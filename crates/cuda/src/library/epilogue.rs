@@ -1,5 +1,6 @@
 //! Epilogues that cuBLASLt fuses into a GEMM.
 
+use crate::claims::op;
 use cudarc::cublaslt::sys;
 
 /// The epilogue of a GEMM.
@@ -29,7 +30,7 @@ impl Epilogue {
     /// The epilogue of the op with this name and number of results; `None` if the op is not a GEMM.
     pub fn of(name: &str, outs: usize) -> Option<Epilogue> {
         Some(match name {
-            "matmul" => Epilogue::None,
+            op::MATMUL => Epilogue::None,
             "matmul_bias" => Epilogue::Bias,
             "matmul_gelu" => Epilogue::GeluAux,
             "matmul_relu" if outs == 1 => Epilogue::Relu,

@@ -1,4 +1,4 @@
-//! Device memory that is handed out again: which block, decided without a device.
+//! The caching allocator of device memory, as decisions without a device.
 //!
 //! All work of a device goes through one stream, so a block that was given back can be handed out
 //! at once: what is launched next runs after what is still using it. Sizes are rounded, and of

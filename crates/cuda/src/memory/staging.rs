@@ -1,5 +1,4 @@
-//! Host memory that the device can read by itself: what is uploaded is copied there first, so that
-//! nobody waits for the copy to the device.
+//! Pinned staging buffers: uploads are copied there first, so that the host does not wait for the transfer.
 
 #![allow(unsafe_code)]
 

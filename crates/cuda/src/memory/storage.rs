@@ -5,22 +5,22 @@ use ir::{Bytes, DeviceMemory, Literal, Result, Storage, Type};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Memory that goes back to where it came from when nobody holds it any more.
+/// Device memory, returned to its owner when dropped.
 pub struct Block {
     context: Arc<Context>,
     /// Its first byte.
     pub address: u64,
     /// Its size.
     pub bytes: usize,
-    /// Another library's memory: read, never written to.
+    /// Memory of another library: read, never written.
     lent: Option<DeviceMemory>,
 }
 
-/// What the kernels expect of an address.
+/// Alignment that the kernels expect.
 const ALIGNMENT: u64 = 256;
 
 impl Block {
-    /// Memory of any content.
+    /// Uninitialized memory.
     pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Block> {
         Ok(Block { address: context.take(bytes)?, bytes, context: context.clone(), lent: None })
     }
@@ -37,7 +37,7 @@ impl Block {
         context.copy(block.address, from, bytes)?;
         Ok(block)
     }
-    /// True if it may be written to once nobody else holds it.
+    /// True if it may be overwritten once it is not shared.
     pub fn is_own(&self) -> bool {
         self.lent.is_none()
     }
@@ -47,7 +47,7 @@ impl Block {
         context.upload(block.address, bytes)?;
         Ok(block)
     }
-    /// True if it is this GPU's.
+    /// True if it belongs to this GPU.
     pub fn is_on(&self, context: &Arc<Context>) -> bool {
         Arc::ptr_eq(&self.context, context)
     }
@@ -56,7 +56,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         match &self.lent {
             None => self.context.give(self.address, self.bytes),
-            // The owner does not know of our stream. An error is reported to whoever reads a result.
+            // The owner does not know of our stream. An error is reported when a result is read.
             Some(_) => self.context.wait(),
         }
     }

@@ -1,6 +1,7 @@
 //! The memory layout of attention: results as `[N, L, H, F]`, so that the projection after it needs no copy, and the
 //! gradients of queries, keys and values written into their concatenation.
 
+use crate::claims::op;
 use crate::dnn;
 use crate::emit::kernels::Operand;
 use crate::rewrite::rows::{ATTENTION, ATTENTION_GRAD, ATTENTION_GRAD_JOINED, PERMUTE, SWAP_HEADS};
@@ -14,8 +15,8 @@ use passes::{Rewriter, View, prune};
 fn heads_inner(graph: &Graph, i: usize, n: &FlatNode) -> Option<(&'static Op, usize)> {
     match n.op.name {
         _ if n.outs[0].shape.rank() != 4 || graph.outputs.iter().any(|s| s.node as usize == i) => None,
-        "attention" => Some((&ATTENTION, 1)),
-        "attention_grad" => Some((&ATTENTION_GRAD, 3)),
+        op::ATTENTION => Some((&ATTENTION, 1)),
+        op::ATTENTION_GRAD => Some((&ATTENTION_GRAD, 3)),
         _ => None,
     }
 }
@@ -70,7 +71,7 @@ pub fn join_gradients(graph: &Graph, supports: Supports) -> Result<Option<Graph>
 fn joins(graph: &Graph, supports: Supports) -> Result<Vec<(usize, usize)>> {
     let views = views_of(graph)?;
     let mut found = Vec::new();
-    for (join, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == "concat" && n.inputs.len() == 3) {
+    for (join, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == op::CONCAT && n.inputs.len() == 3) {
         let roots: Option<Vec<&View>> = n.inputs.iter().map(|s| views[s.node as usize].as_ref()).collect();
         let Some(roots) = roots else { continue };
         let grad = roots[0].root.node as usize;

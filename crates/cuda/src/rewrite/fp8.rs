@@ -1,5 +1,6 @@
 //! GEMM of fp8 in the layout that cuBLASLt wants: both operands with the inner dimension last in memory.
 
+use crate::claims::op;
 use crate::library::cublas;
 use crate::rewrite::rows::{PERMUTE, SCALED_GEMM};
 use ir::{Attrs, FlatNode, Graph, Result, Slot, Type};
@@ -14,7 +15,7 @@ const CAPABLE: (u32, u32) = (8, 9);
 pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
     let [a, b, ..] = types else { return false };
     let ([m, k], [_, columns]) = (a.shape.dims(), b.shape.dims()) else { return false };
-    n.op.name == "scaled_matmul"
+    n.op.name == op::SCALED_MATMUL
         && capability >= CAPABLE
         && cublas::multiplies([a.dtype, b.dtype])
         && *m > 0
@@ -23,12 +24,12 @@ pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
 
 /// Supports the second factor of every product that was claimed lie the way the library takes it.
 pub fn transpose_operands(graph: &Graph) -> Result<Option<Graph>> {
-    if !graph.nodes.iter().any(|n| n.op.name == "scaled_matmul") {
+    if !graph.nodes.iter().any(|n| n.op.name == op::SCALED_MATMUL) {
         return Ok(None);
     }
     let mut rw = Rewriter::new(graph);
     for n in &graph.nodes {
-        if n.op.name != "scaled_matmul" {
+        if n.op.name != op::SCALED_MATMUL {
             rw.keep(n);
             continue;
         }

@@ -1,5 +1,6 @@
 //! Fuses the addition of a bias into the GEMM before it, as a cuBLASLt epilogue.
 
+use crate::claims::op;
 use crate::library::cublas;
 use crate::rewrite::rows::MATMUL_BIAS;
 use ir::{FlatNode, Graph, Meaning, Result, Slot};
@@ -58,7 +59,7 @@ fn uses(graph: &Graph) -> Vec<u32> {
 }
 
 fn find(graph: &Graph, uses: &[u32], n: &FlatNode) -> Option<BiasedGemm> {
-    if n.op.name != "add" || !cublas::has_epilogues(n.outs[0].dtype) {
+    if n.op.name != op::ADD || !cublas::has_epilogues(n.outs[0].dtype) {
         return None;
     }
     let [a, b] = [n.inputs[0], n.inputs[1]];
@@ -70,12 +71,12 @@ fn find(graph: &Graph, uses: &[u32], n: &FlatNode) -> Option<BiasedGemm> {
         while is_row && uses[at.node as usize] == 1 {
             let m = graph.node(at);
             match m.op.meaning {
-                Meaning::Kernel(_) if m.op.name == "matmul" && m.outs[0].shape.rank() == 2 => {
+                Meaning::Kernel(_) if m.op.name == op::MATMUL && m.outs[0].shape.rank() == 2 => {
                     let inner = graph.ty(m.inputs[0]).shape[1];
                     let fits = m.outs[0].shape[1] == columns && inner > 0 && m.outs[0].shape.count() > 0;
                     return fits.then_some(BiasedGemm { product: at.node as usize, views, bias });
                 }
-                Meaning::View(_) if m.op.name == "reshape" => {
+                Meaning::View(_) if m.op.name == op::RESHAPE => {
                     views.push(at.node as usize);
                     at = m.inputs[0];
                 }

@@ -2,6 +2,7 @@
 //! gelu with its auxiliary input, relu with its bit mask, the backward of both with the bias gradient, and the
 //! bias gradient alone.
 
+use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::library::cublas;
 use crate::library::epilogue::Epilogue;
@@ -17,8 +18,8 @@ use smallvec::SmallVec;
 pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
     let Some(t) = types.first() else { return false };
     match n.op.name {
-        "gelu_tanh" | "gelu_tanh_grad" => matches!(t.dtype, DType::BF16 | DType::F16),
-        "relu" => cublas::has_epilogues(t.dtype),
+        op::GELU_TANH | op::GELU_TANH_GRAD => matches!(t.dtype, DType::BF16 | DType::F16),
+        op::RELU => cublas::has_epilogues(t.dtype),
         _ => false,
     }
 }
@@ -29,7 +30,7 @@ fn is_claimed(n: &FlatNode) -> bool {
 
 /// Fuses activations and their derivatives into GEMM.
 pub fn fuse_epilogue(graph: &Graph, is_faster: IsFaster) -> Result<Option<Graph>> {
-    if !graph.nodes.iter().any(|n| is_claimed(n) || n.op.name == "sum") {
+    if !graph.nodes.iter().any(|n| is_claimed(n) || n.op.name == op::SUM) {
         return Ok(None);
     }
     let found = EpilogueFinder::new(graph, is_faster)?;
@@ -76,14 +77,14 @@ impl<'a> EpilogueFinder<'a> {
         let mut f = EpilogueFinder { graph, is_faster, views: views_of(graph)?, users, parts: FxHashMap::default() };
         for i in 0..graph.nodes.len() {
             match graph.nodes[i].op.name {
-                "gelu_tanh" => f.gelu(i),
-                "relu" => f.relu(i),
-                "mul" => f.gelu_slope(i),
+                op::GELU_TANH => f.gelu(i),
+                op::RELU => f.relu(i),
+                op::MUL => f.gelu_slope(i),
                 _ => None,
             };
         }
         // What is left of sums.
-        for i in (0..graph.nodes.len()).filter(|&i| graph.nodes[i].op.name == "matmul") {
+        for i in (0..graph.nodes.len()).filter(|&i| graph.nodes[i].op.name == op::MATMUL) {
             f.sums(i);
         }
         Ok(f)
@@ -130,8 +131,8 @@ impl<'a> EpilogueFinder<'a> {
             Some(Part::Made { op, .. }) if std::ptr::eq(*op, &MATMUL_RELU) && s.out == 1 => {
                 Slot { node: made[&(s.node as usize)].node, out: 1 }
             }
-            // A view of what is made elsewhere stands behind the place where it is needed.
-            _ if self.graph.node(s).op.name == "permute" => {
+            // The transposed view of a new value may not exist yet here.
+            _ if self.graph.node(s).op.name == op::PERMUTE => {
                 let v = self.graph.node(s);
                 let x = rw.at(v.inputs[0]);
                 rw.new.push_typed(v.op, SmallVec::from_iter([x]), v.attrs.clone(), v.outs.clone(), v.site)
@@ -172,7 +173,7 @@ impl<'a> EpilogueFinder<'a> {
         (fits && !self.parts.contains_key(&(root.node as usize))).then_some(m)
     }
 
-    /// The GEMM behind a chain of reshapes, if nothing else uses it or them.
+    /// The GEMM before a chain of reshapes, if nothing else uses it or them.
     fn only(&self, s: Slot) -> Option<(Slot, Vec<usize>)> {
         let (root, views) = behind(self.graph, s);
         let is_alone = |n: usize| self.users[n].len() == 1;
@@ -190,7 +191,7 @@ impl<'a> EpilogueFinder<'a> {
         let on_way = views.iter().skip(1).all(|&v| is_alone(v)) && (views.is_empty() || is_alone(root.node as usize));
         let asks: Vec<usize> = self.users[x.node as usize].iter().copied().filter(|&u| u != i).collect();
         let is_positive = |&u: &usize| {
-            graph.nodes.get(u).is_some_and(|n| n.op.name == "gt" && n.inputs[0] == x && is_zero(graph, n.inputs[1]))
+            graph.nodes.get(u).is_some_and(|n| n.op.name == op::GT && n.inputs[0] == x && is_zero(graph, n.inputs[1]))
         };
         (on_way && asks.iter().all(is_positive)).then_some(())?;
         let product = |epilogue: Epilogue| self.pays(m.inputs[0], m.inputs[1], &m.outs[0], epilogue);
@@ -220,7 +221,7 @@ impl<'a> EpilogueFinder<'a> {
     fn relu_slope(&self, ask: usize) -> Option<Slope<'a>> {
         let [user] = self.users[ask][..] else { return None };
         let n = self.graph.nodes.get(user)?;
-        let fits = n.op.name == "where" && n.inputs[0].node as usize == ask && is_zero(self.graph, n.inputs[2]);
+        let fits = n.op.name == op::WHERE && n.inputs[0].node as usize == ask && is_zero(self.graph, n.inputs[2]);
         let slope = self.slope(user, fits.then_some(n.inputs[1])?, Epilogue::DRelu)?;
         Some(Slope { gone: slope.gone.iter().copied().chain([ask]).collect(), ..slope })
     }
@@ -229,7 +230,7 @@ impl<'a> EpilogueFinder<'a> {
     fn gelu_slope(&mut self, i: usize) -> Option<()> {
         let graph = self.graph;
         let n = &graph.nodes[i];
-        let is_backward = |s: Slot| graph.node(s).op.name == "gelu_tanh_grad";
+        let is_backward = |s: Slot| graph.node(s).op.name == op::GELU_TANH_GRAD;
         let (slope, g) = match [n.inputs[0], n.inputs[1]] {
             [g, s] if is_backward(s) => (s, g),
             [s, g] if is_backward(s) => (s, g),
@@ -246,7 +247,7 @@ impl<'a> EpilogueFinder<'a> {
         let graph = self.graph;
         let (root, views) = self.only(g)?;
         let m = graph.node(root);
-        let matmul = m.op.name == "matmul" && is_aligned(&m.outs[0]);
+        let matmul = m.op.name == op::MATMUL && is_aligned(&m.outs[0]);
         (matmul && cublas::has_epilogues(m.outs[0].dtype) && !self.parts.contains_key(&(root.node as usize)))
             .then_some(())?;
         let columns = m.outs[0].shape[1];
@@ -254,7 +255,7 @@ impl<'a> EpilogueFinder<'a> {
         let is_sum = |&&u: &&usize| {
             let n = graph.nodes.get(u);
             n.is_some_and(|n| {
-                n.op.name == "sum" && is_over_rows(n, rank, columns) && n.outs[0].dtype == m.outs[0].dtype
+                n.op.name == op::SUM && is_over_rows(n, rank, columns) && n.outs[0].dtype == m.outs[0].dtype
             })
         };
         let sums = self.users[node].iter().find(is_sum).copied()?;
@@ -279,7 +280,7 @@ impl<'a> EpilogueFinder<'a> {
         let m = &graph.nodes[i];
         let transposed = graph.node(m.inputs[0]);
         let is_transposed =
-            transposed.op.name == "permute" && transposed.outs[0].shape.rank() == 2 && m.outs[0].shape.rank() == 2;
+            transposed.op.name == op::PERMUTE && transposed.outs[0].shape.rank() == 2 && m.outs[0].shape.rank() == 2;
         (is_transposed && cublas::has_epilogues(m.outs[0].dtype) && !self.parts.contains_key(&i)).then_some(())?;
         let g = transposed.inputs[0];
         let (root, views) = behind(graph, g);
@@ -290,7 +291,7 @@ impl<'a> EpilogueFinder<'a> {
         let sum = shapes.flat_map(|v| self.users[v].iter().copied()).find(|&u| {
             graph.nodes.get(u).is_some_and(|n| {
                 let rank = graph.ty(n.inputs[0]).shape.rank();
-                n.op.name == "sum" && is_over_rows(n, rank, columns) && n.outs[0].dtype == m.outs[0].dtype
+                n.op.name == op::SUM && is_over_rows(n, rank, columns) && n.outs[0].dtype == m.outs[0].dtype
             })
         })?;
         let first = sum.min(i);
@@ -364,10 +365,10 @@ fn again(rw: &mut Rewriter, graph: &Graph, views: &[usize], mut at: Slot) -> Slo
     at
 }
 
-/// What a value has another shape of, and the views up to it, the last first.
+/// The value before a chain of reshapes, and the chain, the last first.
 fn behind(graph: &Graph, mut s: Slot) -> (Slot, Vec<usize>) {
     let mut views = Vec::new();
-    while graph.node(s).op.name == "reshape" {
+    while graph.node(s).op.name == op::RESHAPE {
         views.push(s.node as usize);
         s = graph.node(s).inputs[0];
     }

@@ -4,6 +4,7 @@
 //! stay in that layout, so that images are permuted only where they enter and leave. An input with few channels and
 //! stride 2 is first transformed by space-to-depth: Tensor Cores want many channels.
 
+use crate::claims::op;
 use crate::dnn::{Form, conv_last};
 use crate::emit::kernels::Operand;
 use crate::rewrite::pooling::{self, Part};
@@ -23,9 +24,9 @@ fn form(n: &FlatNode) -> Option<(Form, &'static Op)> {
     let is_image = n.outs[0].shape.rank() == 4 && matches!(n.outs[0].dtype, DType::BF16 | DType::F16);
     Some(match n.op.name {
         _ if !is_image => return None,
-        "conv" => (Form::Forward, &CONV),
-        "conv_input_grad" => (Form::Input, &CONV_INPUT_GRAD),
-        "conv_weight_grad" => (Form::Weight, &CONV_WEIGHT_GRAD),
+        op::CONV => (Form::Forward, &CONV),
+        op::CONV_INPUT_GRAD => (Form::Input, &CONV_INPUT_GRAD),
+        op::CONV_WEIGHT_GRAD => (Form::Weight, &CONV_WEIGHT_GRAD),
         _ => return None,
     })
 }
@@ -95,7 +96,7 @@ impl NhwcRewriter<'_> {
         }
         // A cast to 16 bits happens on the way.
         let n = self.graph.node(s);
-        let is_cast = n.op.name == "cast" && self.graph.ty(n.inputs[0]).dtype == DType::F32;
+        let is_cast = n.op.name == op::CAST && self.graph.ty(n.inputs[0]).dtype == DType::F32;
         let from = if is_cast { n.inputs[0] } else { s };
         let attrs = Attrs::new().with("off", off).with("sizes", [rows, columns].as_slice());
         let attrs = attrs.with("dtype", self.graph.ty(s).dtype);
@@ -146,7 +147,7 @@ impl NhwcRewriter<'_> {
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, n.op, inputs, Attrs::new().with("axes", &axes))?)
             }
-            Meaning::View(_) if n.op.name == "broadcast" => {
+            Meaning::View(_) if n.op.name == op::BROADCAST => {
                 let shape: Vec<i64> = permuted(&n.outs[0], &TO_NHWC).shape.iter().map(|&d| d as i64).collect();
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, n.op, inputs, Attrs::new().with("shape", &shape))?)

@@ -267,6 +267,7 @@ impl Optimizer {
 
     /// If parameters live in the parameter store: brings them and their state here, for a
     /// checkpoint.
+    #[doc(hidden)]
     pub fn fetch(&self) -> Result<()> {
         for g in &self.groups {
             for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
@@ -301,6 +302,7 @@ impl Optimizer {
     }
     /// Of a run's state, what a worker keeps of its own beside the parameter store: learning rates, and
     /// buffers such as running statistics. Parameters that nobody trains do not change.
+    #[doc(hidden)]
     pub fn beside_store(&self, state: &[(String, Variable)]) -> Vec<(String, Variable)> {
         let stored = self.stored();
         let is_own = |v: &Variable| !v.var().is_parameter() && stored(v).is_none();
@@ -308,6 +310,7 @@ impl Optimizer {
     }
     /// If parameters live in the parameter store: takes what was restored here there, unless the
     /// run has begun already.
+    #[doc(hidden)]
     pub fn give(&self) -> Result<()> {
         for g in &self.groups {
             for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
@@ -320,6 +323,7 @@ impl Optimizer {
         Ok(())
     }
     /// If parameters live in the parameter store: their values there become those here.
+    #[doc(hidden)]
     pub fn take(&self) -> Result<()> {
         for (p, table) in self.groups.iter().flat_map(|g| g.params.iter().zip(&g.tables)) {
             let Some(table) = *table else { continue };

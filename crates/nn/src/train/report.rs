@@ -58,6 +58,7 @@ pub enum Stop {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Why.
     pub stop: Stop,

@@ -7,8 +7,8 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 /// The row of `nan_to_num`.
 pub static OP: Op = Op {
     name: "nan_to_num",
-    doc: "x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element type's greatest \
-          become that.",
+    doc: "x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element type's \
+          largest become that.",
     attrs: &[("nan", AttrKind::Float), ("posinf", AttrKind::Float), ("neginf", AttrKind::Float)],
     infer: |c| {
         c.arity(1)?;
@@ -47,7 +47,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// The greatest number of a float type.
+/// The largest number of a float type.
 fn greatest(dtype: DType) -> f64 {
     match dtype.part() {
         DType::F16 => ir::f16::MAX.to_f64(),
@@ -59,7 +59,7 @@ fn greatest(dtype: DType) -> f64 {
 
 impl Tensor {
     /// x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element
-    /// type's greatest become that.
+    /// type's largest become that.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

@@ -9,7 +9,7 @@ use ir::{AttrKind, Attrs, Case, DType, Grad, GradCall, Meaning, Op, Site, Type, 
 pub static OP: Op = Op {
     name: "custom_gradient",
     doc: "Runs the graph `forward`. The graph `backward` is its gradient rule: it takes the inputs, the results and \
-          the gradients of the float results, and gives a gradient for each of the first `inputs` inputs that is a \
+          the gradients of the float results, and returns a gradient for each of the first `inputs` inputs that is a \
           float.",
     attrs: &[("forward", AttrKind::Graph), ("backward", AttrKind::Graph), ("inputs", AttrKind::Int)],
     infer: |c| {

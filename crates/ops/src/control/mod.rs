@@ -144,7 +144,7 @@ pub(crate) fn graph(types: &[Type], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tens
 }
 
 /// A graph's vector-Jacobian product as a graph: it takes the graph's inputs and a cotangent for
-/// each output marked in `has`, and gives a gradient for each input marked in `wanted`.
+/// each output marked in `has`, and returns a gradient for each input marked in `wanted`.
 fn vjp_graph(g: &Graph, has: &[bool], wanted: &[bool]) -> Result<Arc<Graph>> {
     let n = g.inputs.len();
     let cotangents = chosen(&output_types(g), has);
@@ -207,7 +207,7 @@ fn flags(active: &Tensor, like: &Tensor) -> Result<Tensor> {
     Ok(active.reshape(shape))
 }
 
-/// Whether a graph reads at places that it is given: out of range they are an error.
+/// Whether a graph reads at indices that it is given: out of range they are an error.
 fn takes_places(g: &Graph) -> bool {
     let is_place = |t: &Type| !t.dtype.is_inexact() && t.dtype != DType::Bool;
     g.nodes.iter().any(|n| {

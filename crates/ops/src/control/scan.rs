@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub static OP: Op = Op {
     name: "scan",
     doc: "Runs the graph `body` `length` times. It takes the carried values, one row of each of the next `rows` \
-          inputs, and the remaining inputs as they are; it gives the new carried values and one row of each further \
-          result. The last `saved` results are for the gradient: the carried values as each step found them, then inner \
-          values that are costly to compute again.",
+          inputs, and the remaining inputs as they are; it returns the new carried values and one row of each further \
+          result. The last `saved` results are for the gradient: the carried values as each step found them, then \
+          inner values that are costly to compute again.",
     attrs: &[
         ("body", AttrKind::Graph),
         ("carried", AttrKind::Int),

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(g[1].to_vec::<f64>().unwrap(), [36.0, 80.0, 0.0]);
     }
 
-    /// Adds up the elements of `x` before the place `end`.
+    /// Adds up the elements of `x` before the index `end`.
     fn sum_before(x: &Tensor, end: &Tensor) -> Result<Tensor> {
         let start = [Tensor::from(0i64), Tensor::from(0.0f64)];
         let body = |c: &[Tensor]| Ok(vec![&c[0] + 1i64, &c[1] + x.take(&c[0], 0).square()]);

@@ -1,20 +1,15 @@
 //! `argmax`: where the greatest element along an axis is.
 
-use crate::kernel::BATCH_AXIS;
 use crate::rules::{f64s, floats, i64s};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use ir::{Attrs, Case, Meaning, Op};
 
 /// The row of `argmax`.
 pub static OP: Op = Op {
     name: "argmax",
-    doc: "The place of the greatest element along `axis`, which stays as size 1; the first of equal ones, the first NaN \
+    doc: "The index of the largest element along `axis`, which keeps size 1; the first of equal ones, the first NaN \
           if there is one.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: super::infer_place,
     meaning: Meaning::Kernel(|c, args| super::extreme(c, args, true)),
-    grad: Grad::Zero,
-    batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([2, 3], &[10.0, 11.0, 12.0, 13.0, 14.0, 15.0]);
@@ -26,11 +21,11 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2, 1], &[2, 2])], "NumPy manual: np.argmax(np.arange(6).reshape(2,3) + 10, axis=1)"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::INDEX_OF_EXTREME
 };
 
 impl Tensor {
-    /// The place of the greatest element along an axis, which disappears, or in the flattened tensor
+    /// The index of the largest element along an axis, which is removed, or in the flattened tensor
     /// for `..`; the first of equal ones.
     ///
     /// ```
@@ -44,7 +39,7 @@ impl Tensor {
         let axes = axes.into();
         self.place_of(&OP, &axes, false)
     }
-    /// The place of the greatest element along an axis, which stays as size 1.
+    /// The index of the largest element along an axis, which keeps size 1.
     #[track_caller]
     pub fn argmax_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -1,20 +1,15 @@
 //! `argmin`: where the least element along an axis is.
 
-use crate::kernel::BATCH_AXIS;
 use crate::rules::{f64s, floats, i64s};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use ir::{Attrs, Case, Meaning, Op};
 
 /// The row of `argmin`.
 pub static OP: Op = Op {
     name: "argmin",
-    doc: "The place of the least element along `axis`, which stays as size 1; the first of equal ones, the first NaN \
-          if there is one.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: super::infer_place,
+    doc: "The index of the smallest element along `axis`, which keeps size 1; the first of equal ones, the first \
+          NaN if there is one.",
     meaning: Meaning::Kernel(|c, args| super::extreme(c, args, false)),
-    grad: Grad::Zero,
-    batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([2, 3], &[10.0, 11.0, 12.0, 13.0, 14.0, 15.0]);
@@ -26,11 +21,11 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2, 1], &[0, 0])], "NumPy manual: np.argmin(np.arange(6).reshape(2,3) + 10, axis=1)"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::INDEX_OF_EXTREME
 };
 
 impl Tensor {
-    /// The place of the least element along an axis, which disappears, or in the flattened tensor
+    /// The index of the smallest element along an axis, which is removed, or in the flattened tensor
     /// for `..`; the first of equal ones.
     ///
     /// ```
@@ -44,7 +39,7 @@ impl Tensor {
         let axes = axes.into();
         self.place_of(&OP, &axes, false)
     }
-    /// The place of the least element along an axis, which stays as size 1.
+    /// The index of the smallest element along an axis, which keeps size 1.
     #[track_caller]
     pub fn argmin_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

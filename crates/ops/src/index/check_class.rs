@@ -8,8 +8,8 @@ use ir::{AttrKind, Attrs, Batch, Call, Case, Error, Grad, Literal, Meaning, Op, 
 /// The row of `check_class`.
 pub static OP: Op = Op {
     name: "check_class",
-    doc: "The input, whose elements must be class numbers from 0 to `classes` - 1, or `ignored`. Any other is an error \
-          in the name of `op` when the value is computed.",
+    doc: "The input, whose elements must be class labels from 0 to `classes` - 1, or `ignored`. Any other is an \
+          error in the name of `op` when the value is computed.",
     attrs: &[("classes", AttrKind::Int), ("ignored", AttrKind::Int), ("op", AttrKind::Str)],
     infer: |c| {
         c.arity(1)?;
@@ -45,7 +45,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// These class numbers, checked when they are computed.
+    /// These class labels, checked when they are computed.
     pub(crate) fn check_class(&self, classes: usize, ignored: i64, op: &'static str) -> Tensor {
         let attrs = Attrs::new().with("classes", classes as i64).with("ignored", ignored).with("op", op);
         Tensor::apply1(&OP, &[self], attrs)

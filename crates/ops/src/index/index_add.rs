@@ -10,7 +10,7 @@ use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, 
 /// The row of `index_add`.
 pub static OP: Op = Op {
     name: "index_add",
-    doc: "Slices added at places along `axis`: along axis 0, x[index[i], ...] += src[i, ...].",
+    doc: "Slices added at indices along `axis`: along axis 0, x[index[i], ...] += src[i, ...].",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| number(c, 0).and_then(|()| check_slices(c)).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
@@ -34,7 +34,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// The type rule of ops that put slices at places along an axis.
+/// The type rule of ops that put slices at indices along an axis.
 pub(crate) fn check_slices(c: &Call) -> Result<usize> {
     c.arity(3)?;
     is_index(c, 1)?;
@@ -67,7 +67,7 @@ pub(crate) fn batch_slices(
     Ok(vec![scatter(&x, at as i64, &index.reshape(thin).broadcast_to(dims), &src).value()?.clone()])
 }
 
-/// For each element of the slices, its place in a tensor of shape `x`.
+/// For each element of the slices, its index in a tensor of shape `x`.
 pub(crate) fn slice_places(x: &Shape, index: &Literal, at: usize) -> Result<Vec<usize>> {
     let AxisSplit { outer, size, inner } = AxisSplit::new(x, at);
     let index: Vec<usize> = index.to_i64().iter().map(|&i| inside(i, at, size)).collect::<Result<_>>()?;
@@ -90,7 +90,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// Slices added at places along an axis: along axis 0, `x[index[i], ...] += src[i, ...]`.
+    /// Slices added at indices along an axis: along axis 0, `x[index[i], ...] += src[i, ...]`.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
@@ -101,7 +101,7 @@ impl Tensor {
     pub fn index_add(&self, along: i64, index: &Tensor, src: &Tensor) -> Tensor {
         self.put_slices(&OP, along, index, src)
     }
-    /// An op that puts slices at places along an axis; scalars count as vectors of one element.
+    /// An op that puts slices at indices along an axis; scalars count as vectors of one element.
     #[track_caller]
     pub(crate) fn put_slices(&self, op: &'static Op, along: i64, index: &Tensor, src: &Tensor) -> Tensor {
         self.then(|t| {

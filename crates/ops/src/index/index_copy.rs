@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Case, Meaning, Op, Shape};
 /// The row of `index_copy`.
 pub static OP: Op = Op {
     name: "index_copy",
-    doc: "Slices put at places along `axis`: along axis 0, x[index[i], ...] = src[i, ...].",
+    doc: "Slices written at indices along `axis`: along axis 0, x[index[i], ...] = src[i, ...].",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| check_slices(c).and_then(|_| same(c, 0)),
     meaning: Meaning::Composite(|c, x| {
@@ -36,12 +36,12 @@ pub(super) fn index_like(index: &Tensor, at: usize, dims: &Shape) -> Tensor {
 }
 
 impl Tensor {
-    /// Slices put at places along an axis: along axis 0, `x[index[i], ...] = src[i, ...]`.
+    /// Slices written at indices along an axis: along axis 0, `x[index[i], ...] = src[i, ...]`.
     #[track_caller]
     pub fn index_copy(&self, along: i64, index: &Tensor, src: &Tensor) -> Tensor {
         self.put_slices(&OP, along, index, src)
     }
-    /// One value put into the slices at places along an axis.
+    /// One value written to the slices at indices along an axis.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `kthvalue`.
 pub static OP: Op = Op {
     name: "kthvalue",
-    doc: "The `k`-th least element along `axis`, counted from 1, and its place; the axis stays as size 1.",
+    doc: "The `k`-th smallest element along `axis`, counted from 1, and its index; the axis keeps size 1.",
     attrs: &[("k", AttrKind::Int), ("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -34,7 +34,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// The `k`-th least element along an axis, counted from 1, and its place; the axis disappears.
+    /// The `k`-th smallest element along an axis, counted from 1, and its index; the axis is removed.
     #[track_caller]
     pub fn kthvalue(&self, k: usize, along: i64) -> [Tensor; 2] {
         self.then2(|t| {

@@ -66,7 +66,7 @@ impl Tensor {
             Ok(self.broadcast_to(&dims).ravel().take(&places, 0))
         })
     }
-    /// The places of the elements that are not zero: one row a place, one column a dimension.
+    /// The indices of the nonzero elements: one row per element, one column per dimension.
     ///
     /// How many there are depends on the values, so they are computed at once.
     #[track_caller]
@@ -80,7 +80,7 @@ impl Tensor {
             Ok(Tensor::stack(&columns, 1))
         })
     }
-    /// For each dimension of a mask, the coordinates of the places where it holds. Computes the
+    /// For each dimension of a mask, the coordinates where it is true. Computes the
     /// mask.
     pub(crate) fn held_all(&self) -> Result<Vec<Tensor>> {
         let (shape, data) = (self.shape()?, self.literal()?.to_i64());

@@ -7,8 +7,8 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `median`.
 pub static OP: Op = Op {
     name: "median",
-    doc: "The middle element along `axis` and its place; the axis stays as size 1. Of an even number the lower of the two in \
-          the middle; NaN if there is one.",
+    doc: "The middle element along `axis` and its index; the axis keeps size 1. Of an even number the lower of the \
+          two in the middle; NaN if there is one.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -32,7 +32,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// The middle element along an axis and its place;
+    /// The middle element along an axis and its index;
     /// of an even number, the lower of the two in the middle. The axis disappears.
     #[track_caller]
     pub fn median_index(&self, along: i64) -> [Tensor; 2] {
@@ -62,7 +62,7 @@ impl Tensor {
             Ok(Tensor::where_(&hit, self, f64::NEG_INFINITY).max(..))
         })
     }
-    /// The middle element and its place, with NaN left out or winning.
+    /// The middle element and its index, with NaN left out or winning.
     pub(super) fn middle(&self, at: usize, skip_nan: bool) -> Result<[Tensor; 2]> {
         let size = self.shape()?[at] as i64;
         let [sorted, places] = self.sort(at as i64);

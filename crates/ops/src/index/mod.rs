@@ -28,6 +28,15 @@ use crate::{Axes, DType, Error, Result, Tensor, axis};
 use ir::AxisSplit;
 use ir::{Call, Literal, Shape};
 
+/// What the rows of `argmax` and `argmin` have in common.
+const INDEX_OF_EXTREME: ir::Op = ir::Op {
+    attrs: &[("axis", ir::AttrKind::Int)],
+    infer: infer_place,
+    grad: ir::Grad::Zero,
+    batch: crate::kernel::BATCH_AXIS,
+    ..ir::Op::DEFAULT
+};
+
 /// Fails unless input `i`, an index, is i64.
 pub(crate) fn is_index(c: &Call, i: usize) -> Result<()> {
     if c.dtype(i) == DType::I64 {
@@ -122,7 +131,7 @@ fn infer_place(c: &Call) -> Result<ir::Types> {
     crate::rules::one(DType::I64, out)
 }
 
-/// The first place of each lane's greatest or least element.
+/// The first place of each lane's largest or smallest element.
 fn extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let at = c.axis("axis")?;
     let lanes = AxisSplit::new(c.shape(0), at);

@@ -7,8 +7,8 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `nanmedian`.
 pub static OP: Op = Op {
     name: "nanmedian",
-    doc: "The middle element along `axis` that is not NaN, and its place; the axis stays as size 1. Of an even number the \
-          lower of the two in the middle.",
+    doc: "The middle element along `axis` that is not NaN, and its index; the axis keeps size 1. Of an even number \
+          the lower of the two in the middle.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -35,7 +35,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// The middle element along an axis and its place, with NaN left out;
+    /// The middle element along an axis and its index, with NaN left out;
     /// of an even number, the lower of the two in the middle. The axis disappears.
     #[track_caller]
     pub fn nanmedian_index(&self, along: i64) -> [Tensor; 2] {

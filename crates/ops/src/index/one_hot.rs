@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Shape, Value};
 /// The row of `one_hot`.
 pub static OP: Op = Op {
     name: "one_hot",
-    doc: "For each class number a row of `classes` elements of type `dtype` with a one at its place, as a new last \
+    doc: "For each class label a row of `classes` elements of type `dtype` with a one at its index, as a new last \
           dimension; zeros for numbers beyond.",
     attrs: &[("classes", AttrKind::Int), ("dtype", AttrKind::DType)],
     infer: |c| by_expansion(c, body),
@@ -31,7 +31,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// For each class number a row of `classes` elements with a one at its place, as a new last
+    /// For each class label a row of `classes` elements with a one at its index, as a new last
     /// dimension; zeros for numbers beyond.
     ///
     /// ```

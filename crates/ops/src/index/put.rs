@@ -7,7 +7,8 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `put`.
 pub static OP: Op = Op {
     name: "put",
-    doc: "Values put, or added if `accumulate`, at places of the flattened tensor; negative places count from the end.",
+    doc: "Values written, or added if `accumulate`, at indices of the flattened tensor; negative indices count from \
+          the end.",
     attrs: &[("accumulate", AttrKind::Bool)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -37,12 +38,12 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// Values put at places of the flattened tensor; negative places count from the end.
+    /// Values written at indices of the flattened tensor; negative indices count from the end.
     #[track_caller]
     pub fn put(&self, index: &Tensor, src: &Tensor) -> Tensor {
         self.put_in(index, src, false)
     }
-    /// Values added at places of the flattened tensor; negative places count from the end.
+    /// Values added at indices of the flattened tensor; negative indices count from the end.
     #[track_caller]
     pub fn put_add(&self, index: &Tensor, src: &Tensor) -> Tensor {
         self.put_in(index, src, true)

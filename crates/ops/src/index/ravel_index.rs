@@ -8,8 +8,8 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Layout, Literal, Meaning, Op, broadc
 /// The row of `ravel_index`.
 pub static OP: Op = Op {
     name: "ravel_index",
-    doc: "Places along axes of the given `sizes`, one input an axis, as places of the axes flattened into one. Negative \
-          places count from the end; one out of range is an error that names the axis by `axes`.",
+    doc: "Indices along axes of the given `sizes`, one input per axis, as indices of the flattened axes. Negative \
+          indices count from the end; one out of range is an error that names the axis by `axes`.",
     attrs: &[("sizes", AttrKind::Ints), ("axes", AttrKind::Ints)],
     infer: |c| {
         let n = c.attrs.sizes("sizes")?.len();

@@ -9,8 +9,8 @@ use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
 /// The row of `scatter`.
 pub static OP: Op = Op {
     name: "scatter",
-    doc: "Values put at places along `axis` given by an index of the values' shape: along axis 0 of a matrix, \
-          x[index[i, j], j] = src[i, j]; of several values for one place the last stays.",
+    doc: "Values written at indices along `axis` given by an index of the values' shape: along axis 0 of a matrix, \
+          x[index[i, j], j] = src[i, j]; of several values for one index the last wins.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| check_scatter(c).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(|c, args| {
@@ -44,9 +44,9 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Values put at places along an axis: along axis 0 of a matrix,
+    /// Values written at indices along an axis: along axis 0 of a matrix,
     /// `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
-    /// several values for one place the last stays.
+    /// several values for one index the last wins.
     #[track_caller]
     pub fn scatter(&self, along: i64, index: &Tensor, src: &Tensor) -> Tensor {
         self.scatter_by(&OP, along, index, src, Attrs::new())

@@ -9,7 +9,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
 /// The row of `scatter_add`.
 pub static OP: Op = Op {
     name: "scatter_add",
-    doc: "Values added at places along `axis` given by an index of the values' shape: along axis 0 of a matrix, \
+    doc: "Values added at indices along `axis` given by an index of the values' shape: along axis 0 of a matrix, \
           x[index[i, j], j] += src[i, j].",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| number(c, 0).and_then(|()| check_scatter(c)).and_then(|_| same(c, 0)),
@@ -52,7 +52,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Values added at places along an axis: along axis 0 of a matrix,
+    /// Values added at indices along an axis: along axis 0 of a matrix,
     /// `x[index[i, j], j] += src[i, j]`. Of `src`, the part of the index's shape is used.
     ///
     /// ```

@@ -9,8 +9,8 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Literal, Meaning, Op, Valu
 /// The row of `scatter_reduce`.
 pub static OP: Op = Op {
     name: "scatter_reduce",
-    doc: "Values combined at places along `axis` given by an index of the values' shape. `reduce` is prod, max or \
-          min; without `include_self` the elements that are there count for nothing where a value comes.",
+    doc: "Values combined at indices along `axis` given by an index of the values' shape. `reduce` is prod, max or \
+          min; without `include_self` existing elements are ignored where a value is written.",
     attrs: &[("axis", AttrKind::Int), ("reduce", AttrKind::Str), ("include_self", AttrKind::Bool)],
     infer: |c| {
         number(c, 0)?;
@@ -118,14 +118,14 @@ pub enum Combine {
     Mean,
     /// Multiplied.
     Prod,
-    /// The greatest; equal ones share the gradient.
+    /// The largest; equal ones share the gradient.
     Max,
-    /// The least; equal ones share the gradient.
+    /// The smallest; equal ones share the gradient.
     Min,
 }
 
 impl Tensor {
-    /// Values combined at places along an axis: along axis 0 of a matrix, `src[i, j]` goes to
+    /// Values combined at indices along an axis: along axis 0 of a matrix, `src[i, j]` goes to
     /// `x[index[i, j], j]`. Without `include_self` the elements that are there count for nothing
     /// where a value comes.
     ///

@@ -64,13 +64,13 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// For each value, the place in this ascending sequence before which it would be inserted: the
+    /// For each value, the index in this ascending sequence before which it would be inserted: the
     /// number of elements less than it.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
-    /// let places = Tensor::from([1, 3, 5]).searchsorted(&Tensor::from([3, 4]));
-    /// assert_eq!(places.to_vec::<i64>().unwrap(), [1, 2]);
+    /// let indices = Tensor::from([1, 3, 5]).searchsorted(&Tensor::from([3, 4]));
+    /// assert_eq!(indices.to_vec::<i64>().unwrap(), [1, 2]);
     /// ```
     #[track_caller]
     pub fn searchsorted(&self, values: &Tensor) -> Tensor {
@@ -94,7 +94,7 @@ impl Tensor {
         boundaries.searchsorted(self)
     }
 
-    /// How often each of the numbers 0, 1, 2… occurs, up to the greatest, at least `size_min`.
+    /// How often each of the numbers 0, 1, 2… occurs, up to the largest, at least `size_min`.
     ///
     /// The result's size depends on the values, so they are computed at once.
     ///
@@ -138,7 +138,7 @@ impl Tensor {
             Ok(Tensor::full_of(bins, 0.0, DType::I64).index_add(0, &place, &counts))
         })
     }
-    /// The different elements in ascending order; for each element of the tensor the place of its
+    /// The different elements in ascending order; for each element of the tensor the index of its
     /// equal among them; and how often each occurs.
     ///
     /// How many there are depends on the values, so they are computed at once.

@@ -10,8 +10,8 @@ use std::cmp::Ordering;
 /// The row of `sort`.
 pub static OP: Op = Op {
     name: "sort",
-    doc: "The elements along `axis` in ascending or descending order, and the place each came from. Equal elements \
-          keep their order; NaN counts as greatest.",
+    doc: "The elements along `axis` in ascending or descending order, and the original index of each. Equal \
+          elements keep their order; NaN counts as largest.",
     attrs: &[("axis", AttrKind::Int), ("descending", AttrKind::Bool)],
     infer: |c| {
         c.arity(1)?;
@@ -47,7 +47,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Ascending order of floats with NaN as greatest.
+/// Ascending order of floats with NaN as largest.
 pub(crate) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
@@ -83,20 +83,20 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// The elements along an axis in ascending order, and the place each came from. Equal elements
-    /// keep their order; NaN counts as greatest.
+    /// The elements along an axis in ascending order, and the original index of each. Equal elements
+    /// keep their order; NaN counts as largest.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
-    /// let [values, places] = Tensor::from([3, 1, 2]).sort(0);
+    /// let [values, indices] = Tensor::from([3, 1, 2]).sort(0);
     /// assert_eq!(values.to_vec::<i32>().unwrap(), [1, 2, 3]);
-    /// assert_eq!(places.to_vec::<i64>().unwrap(), [1, 2, 0]);
+    /// assert_eq!(indices.to_vec::<i64>().unwrap(), [1, 2, 0]);
     /// ```
     #[track_caller]
     pub fn sort(&self, along: i64) -> [Tensor; 2] {
         self.sort_in(along, false)
     }
-    /// The elements along an axis in descending order, and the place each came from.
+    /// The elements along an axis in descending order, and the original index of each.
     #[track_caller]
     pub fn sort_descending(&self, along: i64) -> [Tensor; 2] {
         self.sort_in(along, true)

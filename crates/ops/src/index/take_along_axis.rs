@@ -50,7 +50,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 
 impl Tensor {
     /// Elements chosen along an axis by an index of the same rank, which broadcasts with the
-    /// tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`.
+    /// tensor beside the axis; negative indices count from the end. Inverts `sort` and `argsort`.
     #[track_caller]
     pub fn take_along_axis(&self, index: &Tensor, along: i64) -> Tensor {
         self.then(|t| {

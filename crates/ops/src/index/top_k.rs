@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `top_k`.
 pub static OP: Op = Op {
     name: "top_k",
-    doc: "The `k` greatest (or least, unless `largest`) elements along `axis`, best first, and their places.",
+    doc: "The `k` largest (or smallest, unless `largest`) elements along `axis`, best first, and their indices.",
     attrs: &[("k", AttrKind::Int), ("axis", AttrKind::Int), ("largest", AttrKind::Bool)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -35,19 +35,19 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// The `k` greatest elements along an axis, greatest first, and their places.
+    /// The `k` largest elements along an axis, largest first, and their indices.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
-    /// let [values, places] = Tensor::from([3, 9, 4]).top_k(2, 0);
+    /// let [values, indices] = Tensor::from([3, 9, 4]).top_k(2, 0);
     /// assert_eq!(values.to_vec::<i32>().unwrap(), [9, 4]);
-    /// assert_eq!(places.to_vec::<i64>().unwrap(), [1, 2]);
+    /// assert_eq!(indices.to_vec::<i64>().unwrap(), [1, 2]);
     /// ```
     #[track_caller]
     pub fn top_k(&self, k: usize, along: i64) -> [Tensor; 2] {
         self.top_k_in(k, along, true)
     }
-    /// The `k` least elements along an axis, least first, and their places.
+    /// The `k` smallest elements along an axis, smallest first, and their indices.
     #[track_caller]
     pub fn bottom_k(&self, k: usize, along: i64) -> [Tensor; 2] {
         self.top_k_in(k, along, false)
@@ -61,13 +61,13 @@ impl Tensor {
             Ok(if t.shape.rank() == 0 && k == 1 { outs.map(|y| y.reshape(())) } else { outs })
         })
     }
-    /// The places that would bring the elements along an axis into ascending order.
+    /// The indices that sort an axis in ascending order.
     #[track_caller]
     pub fn argsort(&self, along: i64) -> Tensor {
         let [_, places] = self.sort(along);
         places
     }
-    /// The places that would bring the elements along an axis into descending order.
+    /// The indices that sort an axis in descending order.
     #[track_caller]
     pub fn argsort_descending(&self, along: i64) -> Tensor {
         let [_, places] = self.sort_descending(along);

@@ -1,22 +1,15 @@
 //! `cummin`: the least element so far along an axis, and its place.
 
-use super::BATCH_AXIS;
 use crate::Tensor;
-use crate::rules::{GradTensors, f64s, floats, grads, i64s};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use crate::rules::{f64s, floats, i64s};
+use ir::{Attrs, Case, Meaning, Op};
 
 /// The row of `cummin`.
 pub static OP: Op = Op {
     name: "cummin",
-    doc: "The least element so far along `axis` and its place; the last of equal ones, NaN from the first NaN on.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: super::infer_values_and_places,
+    doc: "The smallest element so far along `axis` and its index; the last of equal ones, NaN from the first NaN \
+          on.",
     meaning: Meaning::Kernel(|c, args| super::running_extreme(c, args, false)),
-    grad: Grad::Rule(|c| {
-        let zeros = c.x(0).zeros_like();
-        grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
-    }),
-    batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -30,11 +23,11 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
-    ..Op::DEFAULT
+    ..super::RUNNING
 };
 
 impl Tensor {
-    /// The least element so far along an axis and its place: the last of equal ones, NaN from the
+    /// The smallest element so far along an axis and its index: the last of equal ones, NaN from the
     /// first NaN on.
     #[track_caller]
     pub fn cummin(&self, along: i64) -> [Tensor; 2] {

@@ -14,9 +14,21 @@ crate::table! {
     pad,
 }
 
-use crate::rules::number;
+use crate::rules::{GradTensors, grads, number};
 use crate::{DType, Result, Tensor};
-use ir::{Attrs, AxisSplit, Batch, BatchCall, Call, Literal, Op, Type, Types};
+use ir::{AttrKind, Attrs, AxisSplit, Batch, BatchCall, Call, Grad, Literal, Op, Type, Types};
+
+/// What rows of running extremes have in common: values and indices along an axis.
+const RUNNING: Op = Op {
+    attrs: &[("axis", AttrKind::Int)],
+    infer: infer_values_and_places,
+    grad: Grad::Rule(|c| {
+        let zeros = c.x(0).zeros_like();
+        grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
+    }),
+    batch: BATCH_AXIS,
+    ..Op::DEFAULT
+};
 
 /// Input `i` of a batching rule with the batch dimension in front, repeated if it has none.
 pub(crate) fn batched_input(c: &BatchCall, i: usize) -> Tensor {
@@ -81,7 +93,7 @@ pub(crate) fn infer_values_and_places(c: &Call) -> Result<Types> {
     Ok([c.types[0].clone(), Type::new(DType::I64, c.shape(0))].into_iter().collect())
 }
 
-/// The greatest or least element so far in each lane, and its place.
+/// The largest or smallest element so far in each lane, and its index.
 fn running_extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let float = c.dtype(0).is_float();

@@ -26,7 +26,7 @@ super::composite!(
 );
 
 impl Tensor {
-    /// The X of least length among those that make A X - B shortest, for this matrix A.
+    /// The X of smallest length among those that make A X - B shortest, for this matrix A.
     #[track_caller]
     pub fn lstsq(&self, b: &Tensor) -> Tensor {
         self.product(&OP, b, Attrs::new())

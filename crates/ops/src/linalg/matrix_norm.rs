@@ -12,7 +12,7 @@ pub enum MatrixNorm {
     Frobenius,
     /// Sum of the singular values.
     Nuclear,
-    /// 2 and -2: greatest and least singular value; 1 and -1: greatest and least column sum of
+    /// 2 and -2: largest and smallest singular value; 1 and -1: largest and smallest column sum of
     /// magnitudes; infinity and -infinity: of the rows.
     Order(f64),
 }
@@ -92,7 +92,7 @@ fn body(c: &Call, t: &[Tensor]) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// The size of the matrices along two axes (rows, columns), which disappear.
+    /// The size of the matrices along two axes (rows, columns), which are removed.
     ///
     /// ```
     /// # use talweg_ops::{Tensor, linalg::MatrixNorm};
@@ -104,7 +104,7 @@ impl Tensor {
         let site = Site::here();
         site.scope(|| self.matrix_norm_keep(norm, axes).squeezed_after(self, &axes.into()))
     }
-    /// The size of the matrices along two axes, which stay as size 1.
+    /// The size of the matrices along two axes, which keep size 1.
     #[track_caller]
     pub fn matrix_norm_keep(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
         self.then(|t| {

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 /// The row of `pinv`.
 pub static OP: Op = Op {
     name: "pinv",
-    doc: "Moore's and Penrose's inverse. Singular values not above `rtol` times the greatest count as zero.",
+    doc: "The Moore–Penrose pseudoinverse. Singular values not above `rtol` times the largest count as zero.",
     attrs: &[("rtol", AttrKind::Float)],
     infer: |c| {
         c.arity(1)?;
@@ -78,7 +78,7 @@ impl Tensor {
             Ok(self.pinv_rtol(size as f64 * epsilon))
         })
     }
-    /// [`Tensor::pinv`] where singular values not above `rtol` times the greatest count as zero.
+    /// [`Tensor::pinv`] where singular values not above `rtol` times the largest count as zero.
     #[track_caller]
     pub fn pinv_rtol(&self, rtol: f64) -> Tensor {
         Tensor::apply1(&OP, &[self], Attrs::new().with("rtol", rtol))

@@ -8,8 +8,8 @@ use ir::{AttrKind, Attrs, Case, DType, Grad, GradCall, Meaning, Op, Site, Value}
 /// The row of `vector_norm`.
 pub static OP: Op = Op {
     name: "vector_norm",
-    doc: "(Σ |x|^ord)^(1/ord) along axes, which stay as size 1. Order 0 counts what is not zero, inf and -inf are the \
-          greatest and the least magnitude. At zero the gradient is zero.",
+    doc: "(Σ |x|^ord)^(1/ord) along axes, which keep size 1. Order 0 counts what is not zero, inf and -inf are the \
+          maximum and minimum magnitude. At zero the gradient is zero.",
     attrs: &[("axes", AttrKind::Ints), ("ord", AttrKind::Float)],
     infer: |c| {
         c.arity(1)?;
@@ -92,8 +92,8 @@ fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
 }
 
 impl Tensor {
-    /// The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
-    /// Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
+    /// The length of the vectors along axes (`..` for all), which are removed, by an order: 2 for
+    /// Euclid's, 1 for the sum of magnitudes, infinity for the largest, 0 for the number of
     /// elements that are not zero.
     ///
     /// ```
@@ -105,7 +105,7 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.vector_norm_keep(ord, axes.clone()).squeezed_after(self, &axes))
     }
-    /// The length of the vectors along axes, which stay as size 1.
+    /// The length of the vectors along axes, which keep size 1.
     #[track_caller]
     pub fn vector_norm_keep(&self, ord: f64, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Shape};
 /// The row of `class_cross_entropy`.
 pub static OP: Op = Op {
     name: "class_cross_entropy",
-    doc: "log Σ exp(x) − x[t] along an axis, which disappears, for class numbers t of the shape that is left.",
+    doc: "log Σ exp(x) − x[t] along an axis, which is removed, for class labels t of the shape that is left.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| {
         c.arity(2)?;
@@ -56,7 +56,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Where a class number is the class at its place along the axis.
+/// Where a class label is the class at its index along the axis.
 fn hits(c: &Call, numbers: &Tensor) -> Result<Tensor> {
     let axis = c.axis("axis")?;
     let classes = Tensor::iota(c.shape(0)[axis], DType::I64);

@@ -9,10 +9,10 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result, Value};
 /// The row of `cross_entropy`.
 pub static OP: Op = Op {
     name: "cross_entropy",
-    doc: "Cross entropy of logits x[N, C, *D] (or [C]) with class numbers t[N, *D] or class probabilities t[N, C, *D], \
-          optionally with a weight for each class, reduced. Elements whose class is `ignore_index` do not count; \
-          `label_smoothing` mixes the target with the uniform distribution. The mean is weighted. A class number out \
-          of range is an error when the loss is computed.",
+    doc: "Cross entropy of logits x[N, C, *D] (or [C]) with class labels t[N, *D] or class probabilities t[N, C, \
+          *D], optionally with a weight for each class, reduced. Elements whose class is `ignore_index` do not count; \
+          `label_smoothing` mixes the target with the uniform distribution. The mean is weighted. A class label out of \
+          range is an error when the loss is computed.",
     attrs: &[("ignore_index", AttrKind::Int), ("label_smoothing", AttrKind::Float), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -71,7 +71,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     })
 }
 
-/// The loss of class numbers as they are: no distribution is made of them.
+/// The loss of class labels as they are: no distribution is made of them.
 fn of_numbers(c: &Call, v: &[Tensor], reduction: Reduction) -> Result<Tensor> {
     let classes = Classes::new(OP.name, c, v)?;
     let (numbers, counts) = classes.counted()?;
@@ -136,7 +136,7 @@ impl Default for CrossEntropyOptions {
 }
 
 impl Tensor {
-    /// Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
+    /// Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class labels `[N, *D]` or class
     /// probabilities `[N, C, *D]`.
     ///
     /// ```
@@ -150,7 +150,7 @@ impl Tensor {
         self.cross_entropy_with(target, CrossEntropyOptions::default())
     }
 
-    /// Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+    /// Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class labels `[N, *D]` or class probabilities
     /// `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean.
     #[track_caller]
     pub fn cross_entropy_with(&self, target: &Tensor, options: CrossEntropyOptions) -> Tensor {

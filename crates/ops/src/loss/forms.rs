@@ -25,7 +25,7 @@ struct Pick {
     /// The places, one for each element beside the axis, in order.
     classes: Slot,
     axis: usize,
-    /// Whether negative places count from the end.
+    /// Whether negative indices count from the end.
     wraps: bool,
     /// The op that is the error's if a place is none.
     op: &'static str,
@@ -51,7 +51,7 @@ impl Pick {
         is_each.then_some((Pick { classes, axis: 1, wraps: true, op: "index" }, Shape::new(&sizes)))
     }
 
-    /// The class numbers for logits of this shape, without the axis; one that is no class is an error.
+    /// The class labels for logits of this shape, without the axis; one that is no class is an error.
     fn numbers(&self, t: &Tensor, shape: &Shape) -> Tensor {
         let size = shape[self.axis];
         let t = if self.wraps { t.wrapped(size).unwrap_or_else(Tensor::from) } else { t.clone() };
@@ -95,7 +95,7 @@ fn log_sum(look: &Matcher, s: Slot) -> Option<(Slot, usize)> {
     Some((z, axis))
 }
 
-/// What a value is the greatest of, along an axis.
+/// What a value is the largest of, along an axis.
 fn greatest(look: &Matcher, s: Slot, axis: usize) -> Option<Slot> {
     let s = plain(look, s);
     let s = look.inputs::<1>(s, "stop_gradient").map_or(s, |[m]| plain(look, m));

@@ -8,9 +8,9 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result, Shape, Value};
 /// The row of `nll_loss`.
 pub static OP: Op = Op {
     name: "nll_loss",
-    doc: "−x at the target class, for log-probabilities x[N, C, *D] (or [C]) and class numbers t[N, *D], optionally \
+    doc: "−x at the target class, for log-probabilities x[N, C, *D] (or [C]) and class labels t[N, *D], optionally \
           with a weight for each class, reduced. Elements whose class is `ignore_index` do not count. The mean is \
-          weighted. A class number out of range is an error when the loss is computed.",
+          weighted. A class label out of range is an error when the loss is computed.",
     attrs: &[("ignore_index", AttrKind::Int), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -32,7 +32,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Class numbers, ready to be compared with every class.
+/// Class labels, ready to be compared with every class.
 pub(super) struct Classes<'a> {
     numbers: Tensor,
     weight: Option<&'a Tensor>,
@@ -70,7 +70,7 @@ impl<'a> Classes<'a> {
             None => Tensor::full_of((), 1.0, self.dtype),
         }
     }
-    /// Where a number is the class at its place along the axis.
+    /// Where a number is the class at its index along the axis.
     fn hits(&self) -> Tensor {
         let classes = along(&Tensor::iota(self.shape[self.axis], DType::I64), self.axis, self.shape.rank());
         self.wide().eq(classes)

@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op};
 /// The row of `softmax_cross_entropy`.
 pub static OP: Op = Op {
     name: "softmax_cross_entropy",
-    doc: "−Σ p log softmax(x) along an axis, which stays as size 1. Where p is 0 the term is 0, even for x = −∞.",
+    doc: "−Σ p log softmax(x) along an axis, which keeps size 1. Where p is 0 the term is 0, even for x = −∞.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| {
         c.arity(2)?;
@@ -60,7 +60,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// −Σ p log softmax(x) along an axis, which disappears, for these logits x and a target
+    /// −Σ p log softmax(x) along an axis, which is removed, for these logits x and a target
     /// distribution p of the same shape.
     ///
     /// ```

@@ -125,7 +125,7 @@ impl Tensor {
     pub fn global_avg_pool(&self) -> Tensor {
         self.then(|t| Ok(self.mean((2..t.shape.rank().max(2)).collect::<Vec<usize>>())))
     }
-    /// The greatest element of each channel of `[N, C, *S]`: `[N, C]`.
+    /// The largest element of each channel of `[N, C, *S]`: `[N, C]`.
     #[track_caller]
     pub fn global_max_pool(&self) -> Tensor {
         self.then(|t| Ok(self.max((2..t.shape.rank().max(2)).collect::<Vec<usize>>())))

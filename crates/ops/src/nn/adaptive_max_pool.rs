@@ -11,8 +11,8 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Shape, Type, Value};
 /// The row of `adaptive_max_pool`.
 pub static OP: Op = Op {
     name: "adaptive_max_pool",
-    doc: "The greatest elements of `out` windows that cover the spatial dimensions of x[N, C, *S], and their places in \
-          the flattened plane: window i goes from ⌊i S / out⌋ to ⌈(i + 1) S / out⌉.",
+    doc: "The largest elements of `out` windows that cover the spatial dimensions of x[N, C, *S], and their indices \
+          in the flattened plane: window i goes from ⌊i S / out⌋ to ⌈(i + 1) S / out⌉.",
     attrs: &[("out", AttrKind::Ints)],
     infer: |c| {
         let shape = check(c)?;
@@ -46,7 +46,7 @@ fn is_even(sizes: &[usize], out: &[usize]) -> bool {
     sizes.iter().zip(out).all(|(s, n)| s.is_multiple_of(*n))
 }
 
-/// Fails where the places of all windows are too many for a table.
+/// Fails where the indices of all windows are too many for a table.
 fn places_size(sizes: &[usize], out: &[usize]) -> Result<usize> {
     // A window has at most two elements more than the sizes' ratio.
     let along = |(&size, &n): (&usize, &usize)| n.saturating_mul(size / n + 2);
@@ -80,8 +80,8 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     })
 }
 
-/// For each window the places it covers in the flattened plane, the last one repeated up to the
-/// greatest count; how many windows, and that count. Repeats stand after what they repeat, so the
+/// For each window the indices it covers in the flattened plane, the last one repeated up to the
+/// largest count; how many windows, and that count. Repeats stand after what they repeat, so the
 /// first maximum is the true one.
 fn places(sizes: &[usize], out: &[usize]) -> (Vec<i64>, usize, usize) {
     let mut all: Vec<Vec<i64>> = vec![vec![0]];
@@ -101,36 +101,36 @@ fn places(sizes: &[usize], out: &[usize]) -> (Vec<i64>, usize, usize) {
 }
 
 impl Tensor {
-    /// The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their places.
+    /// The largest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their indices.
     #[track_caller]
     pub fn adaptive_max_pool1d_index(&self, out: impl Into<PerAxis>) -> [Tensor; 2] {
         self.adaptive_max_pool_nd(1, "adaptive_max_pool1d", &out.into())
     }
-    /// The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
-    /// places in the flattened plane.
+    /// The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
+    /// indices in the flattened plane.
     #[track_caller]
     pub fn adaptive_max_pool2d_index(&self, out: impl Into<PerAxis>) -> [Tensor; 2] {
         self.adaptive_max_pool_nd(2, "adaptive_max_pool2d", &out.into())
     }
-    /// The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
-    /// their places in the flattened volume.
+    /// The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
+    /// their indices in the flattened volume.
     #[track_caller]
     pub fn adaptive_max_pool3d_index(&self, out: impl Into<PerAxis>) -> [Tensor; 2] {
         self.adaptive_max_pool_nd(3, "adaptive_max_pool3d", &out.into())
     }
-    /// The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`).
+    /// The largest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`).
     #[track_caller]
     pub fn adaptive_max_pool1d(&self, out: impl Into<PerAxis>) -> Tensor {
         let [y, _] = self.adaptive_max_pool1d_index(out);
         y
     }
-    /// The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`).
+    /// The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`).
     #[track_caller]
     pub fn adaptive_max_pool2d(&self, out: impl Into<PerAxis>) -> Tensor {
         let [y, _] = self.adaptive_max_pool2d_index(out);
         y
     }
-    /// The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`).
+    /// The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`).
     #[track_caller]
     pub fn adaptive_max_pool3d(&self, out: impl Into<PerAxis>) -> Tensor {
         let [y, _] = self.adaptive_max_pool3d_index(out);

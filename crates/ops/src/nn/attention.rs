@@ -12,13 +12,13 @@ pub(super) const ATTRS: [(&str, AttrKind); 3] =
 /// The row of `attention`.
 pub static OP: Op = Op {
     name: "attention",
-    doc: "softmax(scale q kᵀ + mask) v for q[…, H, L, E], k[…, G, S, E], v[…, G, S, F]: G is H or divides it, and then \
-          neighboring query heads share keys and values. Behind them may come, in this order: a mask […, L, S], bool \
-          (true takes part) or added; lengths i32[2, …], how many queries and how many keys of each sequence count; a \
-          key i64[2] or i64[3], if weights are dropped with probability `dropout`. With `causal`, query i sees keys 0 to i. A \
-          query that sees nothing gives zeros. The second result […, H, L] is the logarithm of the sum of each query's \
-          exponentials (−∞ for a query that sees nothing), from which the gradient finds the weights again; for 16-bit \
-          floats it is f32.",
+    doc: "softmax(scale q kᵀ + mask) v for q[…, H, L, E], k[…, G, S, E], v[…, G, S, F]: G is H or divides it, and \
+          then neighboring query heads share keys and values. Optional inputs follow, in this order: a mask […, L, S], \
+          bool (true takes part) or added; lengths i32[2, …], how many queries and how many keys of each sequence \
+          count; a key i64[2] or i64[3], if weights are dropped with probability `dropout`. With `causal`, query i \
+          sees keys 0 to i. A query that sees no key returns zeros. The second result […, H, L] is the logarithm of \
+          the sum of each query's exponentials (−∞ for a query that sees nothing), from which the gradient finds the \
+          weights again; for 16-bit floats it is f32.",
     attrs: &ATTRS,
     infer: |c| {
         if !(3..=6).contains(&c.types.len()) {
@@ -374,7 +374,7 @@ pub struct AttentionOptions {
     pub grouped: bool,
     /// Probability that a weight is dropped, and the key that says which (see [`Tensor::dropout`]).
     pub dropout: Option<(f64, Tensor)>,
-    /// How many queries of each sequence count, whole numbers in the shape of the dimensions before
+    /// How many queries of each sequence count, integers in the shape of the dimensions before
     /// heads; those behind give zeros.
     pub query_lengths: Option<Tensor>,
     /// How many keys of each sequence count, as above; those behind are not seen.

@@ -9,7 +9,7 @@ use ir::{Call, Case, DType, Literal, Meaning, Op, Value};
 pub static OP: Op = Op {
     name: "attention_grad",
     doc: "Gradients of `attention` for q, k and v, from these, its two results y and lse, the gradient g of y, and \
-          what came behind q, k and v.",
+          the optional inputs of `attention`.",
     attrs: &ATTRS,
     infer: |c| {
         if !(6..=9).contains(&c.types.len()) {

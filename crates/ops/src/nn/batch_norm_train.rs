@@ -8,9 +8,9 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Site, Type};
 /// The row of `batch_norm_train`.
 pub static OP: Op = Op {
     name: "batch_norm_train",
-    doc: "Each channel (axis 1) moved to mean 0 and scaled to variance 1 over all other axes, with eps under the root; \
-          then times a weight and plus a bias for each channel, if given. Also gives the mean and the variance (of the \
-          batch, not of the population it was drawn from).",
+    doc: "Each channel (axis 1) moved to mean 0 and scaled to variance 1 over all other axes, with eps under the \
+          root; then times a weight and plus a bias for each channel, if given. Also returns the mean and the variance \
+          (of the batch, not of the population it was drawn from).",
     attrs: &[("eps", AttrKind::Float)],
     infer: |c| {
         if c.types.is_empty() || c.types.len() > 3 {

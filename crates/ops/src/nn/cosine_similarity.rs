@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 /// The row of `cosine_similarity`.
 pub static OP: Op = Op {
     name: "cosine_similarity",
-    doc: "a · b / (|a| |b|) along an axis, which disappears; lengths are raised to `eps` without touching their \
+    doc: "a · b / (|a| |b|) along an axis, which is removed; lengths are raised to `eps` without touching their \
           gradients. The axis is counted from the end, −1 the last, so that shapes may broadcast.",
     attrs: &[("axis", AttrKind::Int), ("eps", AttrKind::Float)],
     infer: |c| {

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, Tensor};
 
-/// √Σ d² along an axis, which stays as size 1.
+/// √Σ d² along an axis, which keeps size 1.
 pub(crate) fn length_keep(d: &Tensor, along: i64) -> Tensor {
     root(&(d * d).sum_keep(along), 0.5)
 }
@@ -15,7 +15,7 @@ fn root(s: &Tensor, power: f64) -> Tensor {
     Tensor::where_(&positive, &y, 0.0)
 }
 
-/// The p-norm along an axis, which stays as size 1.
+/// The p-norm along an axis, which keeps size 1.
 pub(crate) fn norm_keep(d: &Tensor, p: f64, along: i64) -> Result<Tensor> {
     let a = d.abs();
     Ok(match p {

@@ -7,8 +7,8 @@ use ir::{Attrs, Call, Case, Grad, GradCall, Literal, Meaning, Op, Value, f8e4m3,
 /// The row of `float8_linear`.
 pub static OP: Op = Op {
     name: "float8_linear",
-    doc: "x wᵀ + b for x[…, I], w[O, I] and optionally b[O], in the type of x. The factors are scaled by their greatest \
-          magnitudes and rounded to f8e4m3 for the product, gradients to f8e5m2 for theirs; sums are f32.",
+    doc: "x wᵀ + b for x[…, I], w[O, I] and optionally b[O], in the type of x. The factors are scaled by their \
+          maximum magnitudes and rounded to f8e4m3 for the product, gradients to f8e5m2 for theirs; sums are f32.",
     infer: |c| {
         if !(2..=3).contains(&c.types.len()) {
             return Err(Error::value(format!("takes 2 or 3 inputs, but {} were given", c.types.len())));
@@ -43,11 +43,11 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// The least magnitude that a tensor is scaled for: reciprocals of scales stay finite.
+/// The smallest magnitude that a tensor is scaled for: reciprocals of scales stay finite.
 const LEAST: f64 = 1e-30;
 
-/// A tensor divided by a scale and rounded to 8 bits, and the scale: its greatest magnitude becomes
-/// the greatest number of the type.
+/// A tensor divided by a scale and rounded to 8 bits, and the scale: its maximum magnitude becomes
+/// the largest number of the type.
 fn rounded(x: &Tensor, to: DType) -> [Tensor; 2] {
     let greatest = if to == DType::F8E5M2 { f8e5m2::MAX } else { f8e4m3::MAX } as f64;
     let most = x.abs().max(..).cast(DType::F32).maximum(LEAST);

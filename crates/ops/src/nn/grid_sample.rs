@@ -8,9 +8,9 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Shape, Value};
 /// The row of `grid_sample`.
 pub static OP: Op = Op {
     name: "grid_sample",
-    doc: "x[N, C, *S] read at places grid[N, *Q, D], D the number of spatial dimensions: the last dimension's coordinate \
-          comes first, −1 and 1 are the outer edges of the image, or the centers of its corner elements with \
-          `align_corners`. Modes: bilinear, nearest, bicubic. Padding: zeros, border, reflection.",
+    doc: "x[N, C, *S] sampled at coordinates grid[N, *Q, D], D the number of spatial dimensions: the last \
+          dimension's coordinate comes first, −1 and 1 are the outer edges of the image, or the centers of its corner \
+          elements with `align_corners`. Modes: bilinear, nearest, bicubic. Padding: zeros, border, reflection.",
     attrs: &[("mode", AttrKind::Str), ("padding", AttrKind::Str), ("align_corners", AttrKind::Bool)],
     infer: |c| {
         check(c)?;
@@ -72,7 +72,7 @@ struct Side {
     align: bool,
 }
 
-/// An element to be read along one dimension: its place, its weight, and whether it exists.
+/// An element to be read along one dimension: its index, its weight, and whether it exists.
 struct Tap {
     place: Tensor,
     weight: Option<Tensor>,
@@ -193,7 +193,7 @@ fn read(flat: &Tensor, shape: &Shape, q: usize, taps: &[&Tap]) -> Tensor {
     value
 }
 
-/// How an image is read at given places.
+/// How an image is sampled at coordinates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleOptions {
     /// `bilinear`, `nearest` or `bicubic`.
@@ -210,7 +210,7 @@ impl Default for SampleOptions {
 }
 
 impl Tensor {
-    /// An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean.
+    /// An image `[N, C, *S]` sampled at coordinates `[N, *Q, D]`; see the row for their meaning.
     ///
     /// ```
     /// # use talweg_ops::{Tensor, nn::SampleOptions};

@@ -1,26 +1,13 @@
 //! `log_softmax_grad`: the gradient of `log_softmax`.
 
-use crate::Error;
 use crate::Tensor;
-use crate::kernel::BATCH_AXIS;
-use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
-use ir::{AttrKind, Attrs, Case, Meaning, Op};
+use crate::rules::{expand1, f64s, floats};
+use ir::{Attrs, Case, Meaning, Op};
 
 /// The row of `log_softmax_grad`.
 pub static OP: Op = Op {
     name: "log_softmax_grad",
     doc: "The gradient of `log_softmax` from its result y and the gradient g of that: g - exp(y) Σ g along an axis.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: |c| {
-        c.arity(2)?;
-        float(c, 0)?;
-        one_dtype(c)?;
-        c.axis("axis")?;
-        if c.shape(0) != c.shape(1) {
-            return Err(Error::shape(format!("the gradient of {} has shape {}", c.shape(0), c.shape(1))));
-        }
-        same(c, 0)
-    },
     meaning: Meaning::Composite(|c, args| {
         let axis = c.axis("axis")?;
         expand1(args, |t| {
@@ -29,7 +16,6 @@ pub static OP: Op = Op {
             (g - y.exp() * total).cast(c.dtype(0))
         })
     }),
-    batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -39,7 +25,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1.0, -4.0])], "by hand: Σ g is 3"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::GRAD_ALONG_AXIS
 };
 
 impl Tensor {

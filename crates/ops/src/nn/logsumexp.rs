@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
 /// The row of `logsumexp`.
 pub static OP: Op = Op {
     name: "logsumexp",
-    doc: "log of the sum of exp(x) along axes, which stay as size 1, without overflow.",
+    doc: "log of the sum of exp(x) along axes, which keep size 1, without overflow.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: |c| reduce::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
@@ -46,13 +46,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// log of the sum of exp(x) along axes (`..` for all), which disappear, without overflow.
+    /// log of the sum of exp(x) along axes (`..` for all), which are removed, without overflow.
     #[track_caller]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.logsumexp_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// log of the sum of exp(x) along axes, which stay as size 1.
+    /// log of the sum of exp(x) along axes, which keep size 1.
     #[track_caller]
     pub fn logsumexp_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -10,7 +10,7 @@ use ir::{Attrs, Case, DType, Grad, Meaning, Op, Type};
 /// The row of `max_pool`.
 pub static OP: Op = Op {
     name: "max_pool",
-    doc: "The greatest element of each of `out` windows over the spatial dimensions of x[N, C, *S], and its place in \
+    doc: "The largest element of each of `out` windows over the spatial dimensions of x[N, C, *S], and its index in \
           the flattened plane.",
     attrs: &ATTRS,
     infer: |c| {
@@ -45,13 +45,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The greatest element of each window of `[N, C, L]` (or `[C, L]`).
+    /// The largest element of each window of `[N, C, L]` (or `[C, L]`).
     #[track_caller]
     pub fn max_pool1d(&self, window: impl Into<PerAxis>, options: MaxPoolOptions) -> Tensor {
         let [y, _] = self.max_pool_nd(1, "max_pool1d", &window.into(), &options);
         y
     }
-    /// The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`).
+    /// The largest element of each window of `[N, C, H, W]` (or `[C, H, W]`).
     ///
     /// ```
     /// # use talweg_ops::{Tensor, nn::MaxPoolOptions};
@@ -64,23 +64,23 @@ impl Tensor {
         let [y, _] = self.max_pool_nd(2, "max_pool2d", &window.into(), &options);
         y
     }
-    /// The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`).
+    /// The largest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`).
     #[track_caller]
     pub fn max_pool3d(&self, window: impl Into<PerAxis>, options: MaxPoolOptions) -> Tensor {
         let [y, _] = self.max_pool_nd(3, "max_pool3d", &window.into(), &options);
         y
     }
-    /// [`Tensor::max_pool1d`] with the place of each greatest element.
+    /// [`Tensor::max_pool1d`] with the index of each largest element.
     #[track_caller]
     pub fn max_pool1d_index(&self, window: impl Into<PerAxis>, options: MaxPoolOptions) -> [Tensor; 2] {
         self.max_pool_nd(1, "max_pool1d", &window.into(), &options)
     }
-    /// [`Tensor::max_pool2d`] with the place of each greatest element in the flattened plane.
+    /// [`Tensor::max_pool2d`] with the index of each largest element in the flattened plane.
     #[track_caller]
     pub fn max_pool2d_index(&self, window: impl Into<PerAxis>, options: MaxPoolOptions) -> [Tensor; 2] {
         self.max_pool_nd(2, "max_pool2d", &window.into(), &options)
     }
-    /// [`Tensor::max_pool3d`] with the place of each greatest element in the flattened volume.
+    /// [`Tensor::max_pool3d`] with the index of each largest element in the flattened volume.
     #[track_caller]
     pub fn max_pool3d_index(&self, window: impl Into<PerAxis>, options: MaxPoolOptions) -> [Tensor; 2] {
         self.max_pool_nd(3, "max_pool3d", &window.into(), &options)

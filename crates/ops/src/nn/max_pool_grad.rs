@@ -8,8 +8,8 @@ use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op};
 /// The row of `max_pool_grad`.
 pub static OP: Op = Op {
     name: "max_pool_grad",
-    doc: "The gradient of `max_pool` for an input of shape `shape`, from the places it found and the gradient of its \
-          result: each element goes to its place, the rest is zero.",
+    doc: "The gradient of `max_pool` for an input of shape `shape`, from the indices it found and the gradient of \
+          its result: each element goes to its index, the rest is zero.",
     attrs: &[("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(2)?;

@@ -18,8 +18,8 @@ pub(super) const ATTRS: [(&str, AttrKind); 5] = [
 /// The row of `max_pool_index`.
 pub static OP: Op = Op {
     name: "max_pool_index",
-    doc: "For each of `out` windows over the spatial dimensions of x[N, C, *S], the place of its greatest element in \
-          the flattened plane: the first of equals, a NaN before all. Places outside the plane never win.",
+    doc: "For each of `out` windows over the spatial dimensions of x[N, C, *S], the index of its largest element in \
+          the flattened plane: the first of equals, a NaN before all. Indices outside the plane never win.",
     attrs: &ATTRS,
     infer: |c| number(c, 0).and_then(|()| one(DType::I64, Pool::new(c)?.out_shape(c))),
     meaning: Meaning::Kernel(reference),

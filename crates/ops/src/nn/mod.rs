@@ -46,6 +46,23 @@ crate::table! {
     softmin,
 }
 
+/// What the gradients of `softmax` and `log_softmax` have in common: result and gradient of one shape, along an axis.
+const GRAD_ALONG_AXIS: ir::Op = ir::Op {
+    attrs: &[("axis", ir::AttrKind::Int)],
+    infer: |c| {
+        c.arity(2)?;
+        crate::rules::float(c, 0)?;
+        crate::rules::one_dtype(c)?;
+        c.axis("axis")?;
+        if c.shape(0) != c.shape(1) {
+            return Err(ir::Error::shape(format!("the gradient of {} has shape {}", c.shape(0), c.shape(1))));
+        }
+        crate::rules::same(c, 0)
+    },
+    batch: crate::kernel::BATCH_AXIS,
+    ..ir::Op::DEFAULT
+};
+
 mod distance;
 pub(crate) mod forms;
 mod norm;

@@ -46,7 +46,7 @@ pub(crate) fn affine(y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, 
 }
 
 /// The inputs of a normalization: what is normalized, then scale and shift if they are there. A
-/// shift without scale gets ones, so that the place of an input says what it is.
+/// shift without scale gets ones, so that the index of an input says what it is.
 pub(crate) fn inputs(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Vec<Tensor>> {
     let dtype = x.dtype()?;
     let mut list = vec![x.clone()];
@@ -106,7 +106,7 @@ pub(super) fn gradients(c: &Call, parameters: usize) -> Result<Types> {
 }
 
 /// `vmap` of a normalization of the last dimensions: leading ones are many already, and only a
-/// batched scale or shift needs its place found.
+/// batched scale or shift needs its index found.
 pub(super) const BATCH_LAST: Batch = Batch::Rule(|c| {
     let t: Vec<Tensor> = c.inputs.iter().cloned().map(Tensor::from).collect();
     let x = if c.batched[0] {

@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 /// The row of `pairwise_distance`.
 pub static OP: Op = Op {
     name: "pairwise_distance",
-    doc: "The p-norm of a − b + eps along the last axis, which stays as size 1.",
+    doc: "The p-norm of a − b + eps along the last axis, which keeps size 1.",
     attrs: &[("p", AttrKind::Float), ("eps", AttrKind::Float)],
     infer: |c| {
         c.arity(2)?;
@@ -43,7 +43,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
 
 impl Tensor {
     /// The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
-    /// which stays as size 1.
+    /// which keeps size 1.
     #[track_caller]
     pub fn pairwise_distance_keep(&self, other: &Tensor, p: f64, eps: f64) -> Tensor {
         self.then(|_| {
@@ -52,7 +52,7 @@ impl Tensor {
         })
     }
     /// The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
-    /// which disappears.
+    /// which is removed.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

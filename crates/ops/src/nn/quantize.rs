@@ -11,7 +11,7 @@ const MOST: f64 = 127.0;
 pub static OP: Op = Op {
     name: "quantize",
     doc: "x as i8 and an f32 scale for each slice along `axis`, so that their product is near x: the scale is the \
-          greatest magnitude over 127.",
+          maximum magnitude over 127.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| {
         c.arity(1)?;

@@ -7,8 +7,8 @@ use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result};
 /// The row of `rope`.
 pub static OP: Op = Op {
     name: "rope",
-    doc: "Pairs of elements along the last axis of x[…, L, E] turned by angles whose cosines and sines […, L, E / 2] \
-          are given. A pair is (i, i + E / 2), or neighbors (2 i, 2 i + 1) if `interleaved`.",
+    doc: "Pairs of elements along the last axis of x[…, L, E] rotated by angles whose cosines and sines […, L, E / \
+          2] are given. A pair is (i, i + E / 2), or neighbors (2 i, 2 i + 1) if `interleaved`.",
     attrs: &[("interleaved", AttrKind::Bool)],
     infer: |c| {
         check(c)?;
@@ -65,7 +65,7 @@ fn check(c: &Call) -> Result<()> {
 }
 
 impl Tensor {
-    /// Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
+    /// Rotary position embedding: pairs along the last axis of `[…, L, E]` rotated by angles given
     /// as cosines and sines `[L, E / 2]` (see [`Tensor::rope_table`]). A pair is (i, i + E / 2), or
     /// neighbors (2 i, 2 i + 1) if `interleaved`.
     ///

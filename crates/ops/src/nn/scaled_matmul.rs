@@ -8,8 +8,8 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Value};
 /// The row of `scaled_matmul`.
 pub static OP: Op = Op {
     name: "scaled_matmul",
-    doc: "Matrix product of the last two dimensions of 8-bit floats (f8e4m3 both, or one of them f8e5m2) times the f32 \
-          numbers `scale` and `other_scale`, as bf16, f16 or f32; leading dimensions broadcast.",
+    doc: "Matrix product of the last two dimensions of fp8 tensors (f8e4m3 both, or one of them f8e5m2) times the \
+          f32 numbers `scale` and `other_scale`, as bf16, f16 or f32; leading dimensions broadcast.",
     attrs: &[("dtype", AttrKind::DType)],
     infer: |c| {
         c.arity(4)?;

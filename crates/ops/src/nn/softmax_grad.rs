@@ -1,26 +1,13 @@
 //! `softmax_grad`: the gradient of `softmax`.
 
-use crate::Error;
 use crate::Tensor;
-use crate::kernel::BATCH_AXIS;
-use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
-use ir::{AttrKind, Attrs, Case, Meaning, Op};
+use crate::rules::{expand1, f64s, floats};
+use ir::{Attrs, Case, Meaning, Op};
 
 /// The row of `softmax_grad`.
 pub static OP: Op = Op {
     name: "softmax_grad",
     doc: "The gradient of `softmax` from its result y and the gradient g of that: y (g - Σ g y) along an axis.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: |c| {
-        c.arity(2)?;
-        float(c, 0)?;
-        one_dtype(c)?;
-        c.axis("axis")?;
-        if c.shape(0) != c.shape(1) {
-            return Err(Error::shape(format!("the gradient of {} has shape {}", c.shape(0), c.shape(1))));
-        }
-        same(c, 0)
-    },
     meaning: Meaning::Composite(|c, args| {
         let axis = c.axis("axis")?;
         expand1(args, |t| {
@@ -29,7 +16,6 @@ pub static OP: Op = Op {
             (y * (g - dot)).cast(c.dtype(0))
         })
     }),
-    batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -39,7 +25,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[0.75, -0.75])], "by hand: Σ g y is 1"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::GRAD_ALONG_AXIS
 };
 
 impl Tensor {

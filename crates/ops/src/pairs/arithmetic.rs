@@ -3,7 +3,7 @@
 use super::{Pair, Use};
 use crate::{Result, Tensor};
 
-/// The greatest whole exponent that a power multiplies out.
+/// The largest whole exponent that a power multiplies out.
 const EXPONENT_MAX: f64 = 64.0;
 
 /// A complex function of one number.
@@ -68,7 +68,7 @@ pub(crate) fn sign(z: &Pair) -> Pair {
     Pair::new(part(&z.re), part(&z.im))
 }
 
-/// The whole number that is the exponent everywhere, if it is a small one.
+/// The integer that is the exponent everywhere, if it is a small one.
 fn whole(b: &Pair) -> Option<i32> {
     let number = |t: &Tensor| -> Option<f64> {
         let node = t.value().ok()?.node().clone();

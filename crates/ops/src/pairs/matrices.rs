@@ -107,7 +107,7 @@ pub(crate) struct Eliminated {
     pub log: Tensor,
 }
 
-/// Gauss's elimination, column after column, with the greatest element as pivot.
+/// Gauss's elimination, column after column, with the largest element as pivot.
 pub(crate) fn eliminated(u: &Use) -> Result<Eliminated> {
     let z = u.pair(0)?;
     let n = match sizes(&z)? {

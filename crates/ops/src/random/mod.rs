@@ -63,7 +63,7 @@ fn words<const N: usize>(key: &Tensor, shape: &Shape) -> [Tensor; N] {
     std::array::from_fn(|i| bits.select(-1, i as i64))
 }
 
-/// A whole number from 0 to 2⁶³ - 1, as i64.
+/// an integer from 0 to 2⁶³ - 1, as i64.
 fn long([high, low]: [Tensor; 2]) -> Tensor {
     high.cast(DType::I64).shl(31).or(low.shr(1).cast(DType::I64))
 }

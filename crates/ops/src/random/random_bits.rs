@@ -14,8 +14,8 @@ use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
 /// The row of `random_bits`.
 pub static OP: Op = Op {
     name: "random_bits",
-    doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's place alone. Keys \
-          i64[…, 2], or i64[…, 3] with the number of rows that come before, give bits of `shape` each.",
+    doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's index alone. \
+          Keys i64[…, 2], or i64[…, 3] with the number of rows that come before, give bits of `shape` each.",
     attrs: &[("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(1)?;
@@ -108,7 +108,7 @@ pub fn philox(counter: &[u32; 4], key: &[u32; 2]) -> [u32; 4] {
 }
 
 impl Tensor {
-    /// 32 random bits for each element, u32, a function of the key and the element's place alone.
+    /// 32 random bits for each element, u32, a function of the key and the element's index alone.
     /// A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
     /// these in a larger draw.
     ///

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// The row of `random_integers`.
 pub static OP: Op = Op {
     name: "random_integers",
-    doc: "Whole numbers evenly distributed from lo up to hi, which is left out, from a key.",
+    doc: "Integers evenly distributed from lo up to hi, which is left out, from a key.",
     attrs: &[("shape", AttrKind::Ints), ("lo", AttrKind::Int), ("hi", AttrKind::Int)],
     infer: |c| {
         c.arity(1)?;

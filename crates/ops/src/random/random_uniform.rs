@@ -45,7 +45,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// The greatest number of a float type below another.
+/// The largest number of a float type below another.
 fn below(x: f64, dtype: DType) -> f64 {
     let nearest = Literal::scalar_f64(dtype, x).to_f64()[0];
     let down = |bits: u16| match bits {

@@ -1,27 +1,14 @@
 //! `any`: whether some element is not zero along axes.
 
-use crate::rules::{expand1, f64s};
-use crate::{Axes, DType, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op, Site};
+use crate::rules::f64s;
+use crate::{Axes, Tensor};
+use ir::{Attrs, Case, Literal, Meaning, Op, Site};
 
 /// The row of `any`.
 pub static OP: Op = Op {
     name: "any",
-    doc: "Whether some element is not zero along axes, which stay as size 1. Of nothing, false.",
-    attrs: &[("axes", AttrKind::Ints)],
-    infer: |c| {
-        let mut out = super::infer(c)?;
-        out[0].dtype = DType::Bool;
-        Ok(out)
-    },
-    meaning: Meaning::Composite(|c, x| {
-        let axes = c.attrs.ints("axes")?;
-        let is_empty = c.attrs.sizes("axes")?.iter().any(|&a| c.shape(0)[a] == 0);
-        let shape = c.shape(0).reduce(&c.attrs.sizes("axes")?, true);
-        expand1(x, |x| if is_empty { Tensor::full(shape, false) } else { x[0].cast(DType::Bool).max_keep(axes) })
-    }),
-    grad: Grad::Zero,
-    batch: super::BATCH,
+    doc: "Whether some element is not zero along axes, which keep size 1. Of nothing, false.",
+    meaning: Meaning::Composite(|c, x| super::truth(c, x, false, |x, axes| x.max_keep(axes))),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         let truth = |b: &[bool]| Literal::generate([1, b.len()], |i| b[i]);
@@ -32,17 +19,17 @@ pub static OP: Op = Op {
                 .expect(vec![truth(&[false, false])], "NumPy manual, Notes of ufunc.reduce: the identity"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::TRUTH
 };
 
 impl Tensor {
-    /// Whether some element is not zero along axes (`..` for all), which disappear.
+    /// Whether some element is not zero along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn any(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.any_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Whether some element is not zero along axes, which stay as size 1.
+    /// Whether some element is not zero along axes, which keep size 1.
     #[track_caller]
     pub fn any_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -31,13 +31,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// How many elements are not zero along axes (`..` for all), which disappear.
+    /// How many elements are not zero along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn count_nonzero(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.count_nonzero_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// How many elements are not zero along axes, which stay as size 1.
+    /// How many elements are not zero along axes, which keep size 1.
     #[track_caller]
     pub fn count_nonzero_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

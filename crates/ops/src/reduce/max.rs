@@ -2,18 +2,14 @@
 
 use crate::rules::{f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Meaning, Monoid, Op, Site};
+use ir::{Attrs, Case, Meaning, Monoid, Op, Site};
 
 /// The row of `max`.
 pub static OP: Op = Op {
     name: "max",
-    doc: "The greatest element along axes, which stay as size 1; NaN if there is one. Equal elements share the gradient \
+    doc: "The largest element along axes, which keep size 1; NaN if there is one. Equal elements share the gradient \
           evenly.",
-    attrs: &[("axes", AttrKind::Ints)],
-    infer: super::infer_nonempty,
     meaning: Meaning::Reduce(Monoid::Max),
-    grad: super::SHARED_BY_EQUALS,
-    batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -23,12 +19,12 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[1.0, 3.0])], "NumPy manual: np.amax(np.arange(4).reshape((2, 2)), axis=1)"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::EXTREME
 };
 
 impl Tensor {
-    /// The greatest element along axes (`..` for all), which disappear; NaN if there is one. Equal
-    /// elements share the gradient evenly; see `max_index` for the place.
+    /// The largest element along axes (`..` for all), which are removed; NaN if there is one. Equal
+    /// elements share the gradient evenly; see `max_index` for the index.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
@@ -40,19 +36,19 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.max_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// The greatest element along axes, which stay as size 1.
+    /// The largest element along axes, which keep size 1.
     #[track_caller]
     pub fn max_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         self.reduce(&OP, &axes)
     }
-    /// The greatest element along one axis, which disappears, and its place: the first of equal ones,
+    /// The largest element along one axis, which is removed, and its index: the first of equal ones,
     /// which alone gets the gradient.
     #[track_caller]
     pub fn max_index(&self, along: i64) -> [Tensor; 2] {
         self.with_place(&OP, along, |x, at| x.argmax_keep(at))
     }
-    /// The least and the greatest element along axes (`..` for all), which disappear.
+    /// The smallest and the largest element along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn aminmax(&self, axes: impl Into<Axes>) -> [Tensor; 2] {
         let axes = axes.into();

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 /// The row of `mean`.
 pub static OP: Op = Op {
     name: "mean",
-    doc: "Arithmetic mean along axes, which stay as size 1.",
+    doc: "Arithmetic mean along axes, which keep size 1.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
@@ -28,13 +28,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32.
+    /// Arithmetic mean along axes (`..` for all), which are removed; integers are converted to f32.
     #[track_caller]
     pub fn mean(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.mean_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Arithmetic mean along axes, which stay as size 1.
+    /// Arithmetic mean along axes, which keep size 1.
     #[track_caller]
     pub fn mean_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -2,18 +2,14 @@
 
 use crate::rules::{f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Meaning, Monoid, Op, Site};
+use ir::{Attrs, Case, Meaning, Monoid, Op, Site};
 
 /// The row of `min`.
 pub static OP: Op = Op {
     name: "min",
-    doc: "The least element along axes, which stay as size 1; NaN if there is one. Equal elements share the gradient \
-          evenly.",
-    attrs: &[("axes", AttrKind::Ints)],
-    infer: super::infer_nonempty,
+    doc: "The smallest element along axes, which keep size 1; NaN if there is one. Equal elements share the \
+          gradient evenly.",
     meaning: Meaning::Reduce(Monoid::Min),
-    grad: super::SHARED_BY_EQUALS,
-    batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -23,12 +19,12 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[0.0, 1.0])], "NumPy manual: np.amin(np.arange(4).reshape((2, 2)), axis=0)"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::EXTREME
 };
 
 impl Tensor {
-    /// The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
-    /// elements share the gradient evenly; see `min_index` for the place.
+    /// The smallest element along axes (`..` for all), which are removed; NaN if there is one. Equal
+    /// elements share the gradient evenly; see `min_index` for the index.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
@@ -40,13 +36,13 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.min_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// The least element along axes, which stay as size 1.
+    /// The smallest element along axes, which keep size 1.
     #[track_caller]
     pub fn min_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         self.reduce(&OP, &axes)
     }
-    /// The least element along one axis, which disappears, and its place: the first of equal ones,
+    /// The smallest element along one axis, which is removed, and its index: the first of equal ones,
     /// which alone gets the gradient.
     #[track_caller]
     pub fn min_index(&self, along: i64) -> [Tensor; 2] {

@@ -20,6 +20,43 @@ use crate::{Axes, Error, Result, Tensor};
 use ir::{Attrs, Batch, Call, Grad, Op, Type, Types};
 use smallvec::SmallVec;
 
+/// What the rows of `max` and `min` have in common.
+const EXTREME: ir::Op = ir::Op {
+    attrs: &[("axes", ir::AttrKind::Ints)],
+    infer: infer_nonempty,
+    grad: SHARED_BY_EQUALS,
+    batch: BATCH,
+    ..ir::Op::DEFAULT
+};
+/// What the rows of `all` and `any` have in common.
+const TRUTH: ir::Op = ir::Op {
+    attrs: &[("axes", ir::AttrKind::Ints)],
+    infer: |c| {
+        let mut out = infer(c)?;
+        out[0].dtype = ir::DType::Bool;
+        Ok(out)
+    },
+    grad: ir::Grad::Zero,
+    batch: BATCH,
+    ..ir::Op::DEFAULT
+};
+
+/// A reduction of truth values by an extreme; `empty` of nothing.
+fn truth(
+    c: &ir::Call,
+    x: &[ir::Value],
+    empty: bool,
+    extreme: fn(&crate::Tensor, &[i64]) -> crate::Tensor,
+) -> ir::Result<Vec<ir::Value>> {
+    let (axes, sizes) = (c.attrs.ints("axes")?, c.attrs.sizes("axes")?);
+    let is_empty = sizes.iter().any(|&a| c.shape(0)[a] == 0);
+    let shape = c.shape(0).reduce(&sizes, true);
+    crate::rules::expand1(x, |x| match is_empty {
+        true => crate::Tensor::full(shape, empty),
+        false => extreme(&x[0].cast(ir::DType::Bool), axes),
+    })
+}
+
 /// The type rule of every reduction.
 pub(crate) fn infer(c: &Call) -> Result<Types> {
     c.arity(1)?;
@@ -50,7 +87,7 @@ pub(crate) const BATCH: Batch = Batch::Rule(|c| {
     Ok(vec![Tensor::apply1(c.op, &[&x], c.attrs.clone().set("axes", &axes)).value()?.clone()])
 });
 
-/// The gradient of the greatest or least element: equal ones share it evenly.
+/// The gradient of the largest or smallest element: equal ones share it evenly.
 pub(crate) const SHARED_BY_EQUALS: Grad = Grad::Rule(|c| {
     let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
     let hit = x.eq(c.y(0)).cast_like(&g);
@@ -80,7 +117,7 @@ impl Tensor {
             Ok(self.reshape(shape.reduce(&axes.resolve(shape.rank())?, false)))
         })
     }
-    /// The element along one axis whose place `find` gives, and that place, both without the axis.
+    /// The element along one axis whose place `find` gives, and that index, both without the axis.
     #[track_caller]
     pub(crate) fn with_place(&self, op: &'static Op, along: i64, find: fn(&Tensor, usize) -> Tensor) -> [Tensor; 2] {
         self.then2(|t| {

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 /// The row of `nanmean`.
 pub static OP: Op = Op {
     name: "nanmean",
-    doc: "Arithmetic mean along axes, which stay as size 1, with NaN left out.",
+    doc: "Arithmetic mean along axes, which keep size 1, with NaN left out.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
@@ -31,13 +31,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Arithmetic mean with NaN left out, along axes (`..` for all), which disappear.
+    /// Arithmetic mean with NaN left out, along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn nanmean(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.nanmean_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Arithmetic mean with NaN left out, along axes, which stay as size 1.
+    /// Arithmetic mean with NaN left out, along axes, which keep size 1.
     #[track_caller]
     pub fn nanmean_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 /// The row of `nansum`.
 pub static OP: Op = Op {
     name: "nansum",
-    doc: "Sum along axes, which stay as size 1, with NaN left out.",
+    doc: "Sum along axes, which keep size 1, with NaN left out.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer,
     meaning: Meaning::Composite(|c, x| {
@@ -28,14 +28,14 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Sum with NaN left out, along axes (`..` for all), which disappear; integers and
+    /// Sum with NaN left out, along axes (`..` for all), which are removed; integers and
     /// bool are summed in 64 bits.
     #[track_caller]
     pub fn nansum(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.nansum_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Sum with NaN left out, along axes, which stay as size 1.
+    /// Sum with NaN left out, along axes, which keep size 1.
     #[track_caller]
     pub fn nansum_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Shape, Site};
 /// The row of `prod`.
 pub static OP: Op = Op {
     name: "prod",
-    doc: "Product along axes, which stay as size 1. Integers and bool are multiplied in 64 bits.",
+    doc: "Product along axes, which keep size 1. Integers and bool are multiplied in 64 bits.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer,
     meaning: Meaning::Reduce(Monoid::Prod),
@@ -74,13 +74,13 @@ fn others(x: &Tensor, g: &Tensor) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// Product along axes (`..` for all), which disappear; integers and bool are multiplied in 64 bits.
+    /// Product along axes (`..` for all), which are removed; integers and bool are multiplied in 64 bits.
     #[track_caller]
     pub fn prod(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.prod_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Product along axes, which stay as size 1.
+    /// Product along axes, which keep size 1.
     #[track_caller]
     pub fn prod_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

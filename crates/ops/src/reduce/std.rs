@@ -8,7 +8,8 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Site};
 /// The row of `std`.
 pub static OP: Op = Op {
     name: "std",
-    doc: "Standard deviation along axes, which stay as size 1: the square root of var. Where it is 0 its gradient is 0.",
+    doc: "Standard deviation along axes, which keep size 1: the square root of var. Where it is 0 its gradient is \
+          0.",
     attrs: &[("axes", AttrKind::Ints), ("correction", AttrKind::Float)],
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
@@ -37,13 +38,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Standard deviation along axes (`..` for all), which disappear: the square root of `var`.
+    /// Standard deviation along axes (`..` for all), which are removed: the square root of `var`.
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.std_keep(axes.clone(), correction).squeezed_after(self, &axes))
     }
-    /// Standard deviation along axes, which stay as size 1.
+    /// Standard deviation along axes, which keep size 1.
     #[track_caller]
     pub fn std_keep(&self, axes: impl Into<Axes>, correction: f64) -> Tensor {
         let axes = axes.into();

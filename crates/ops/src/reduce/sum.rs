@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Site};
 /// The row of `sum`.
 pub static OP: Op = Op {
     name: "sum",
-    doc: "Sum along axes, which stay as size 1. Integers and bool are summed in 64 bits.",
+    doc: "Sum along axes, which keep size 1. Integers and bool are summed in 64 bits.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer,
     meaning: Meaning::Reduce(Monoid::Sum),
@@ -26,7 +26,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits.
+    /// Sum along axes (`..` for all), which are removed; integers and bool are summed in 64 bits.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
@@ -39,7 +39,7 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.sum_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Sum along axes, which stay as size 1.
+    /// Sum along axes, which keep size 1.
     #[track_caller]
     pub fn sum_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Site};
 /// The row of `var`.
 pub static OP: Op = Op {
     name: "var",
-    doc: "Variance along axes, which stay as size 1: squared distances from the mean, added and divided by their \
+    doc: "Variance along axes, which keep size 1: squared distances from the mean, added and divided by their \
           number less `correction`.",
     attrs: &[("axes", AttrKind::Ints), ("correction", AttrKind::Float)],
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
@@ -44,7 +44,7 @@ pub(super) fn divisor(c: &Call) -> Result<f64> {
 }
 
 impl Tensor {
-    /// Variance along axes (`..` for all), which disappear: squared distances from the mean, added
+    /// Variance along axes (`..` for all), which are removed: squared distances from the mean, added
     /// and divided by their number less `correction`. 0 gives NumPy's default, the variance of the
     /// elements; 1 gives PyTorch's, the estimate from a sample.
     ///
@@ -57,14 +57,14 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.var_keep(axes.clone(), correction).squeezed_after(self, &axes))
     }
-    /// Variance along axes, which stay as size 1.
+    /// Variance along axes, which keep size 1.
     #[track_caller]
     pub fn var_keep(&self, axes: impl Into<Axes>, correction: f64) -> Tensor {
         let axes = axes.into();
         let more = Attrs::new().with("correction", correction);
         self.then(|t| Ok(self.cast(t.dtype.to_float()).reduce_with(&OP, &axes, more)))
     }
-    /// Variance and mean along axes, which disappear.
+    /// Variance and mean along axes, which are removed.
     #[track_caller]
     pub fn var_mean(&self, axes: impl Into<Axes>, correction: f64) -> [Tensor; 2] {
         let axes = axes.into();

@@ -1,7 +1,7 @@
 //! `ceil`: rounding up.
 
 crate::unary! {
-    /// The least whole number that is not less, elementwise.
+    /// The smallest integer not less than x, elementwise.
     ceil(x) -> Same;
     float: f64::ceil;
     int: |x| x;

@@ -1,7 +1,7 @@
 //! `floor`: rounding down.
 
 crate::unary! {
-    /// The greatest whole number that is not greater, elementwise.
+    /// The largest integer not greater than x, elementwise.
     floor(x) -> Same;
     float: f64::floor;
     int: |x| x;

@@ -2,7 +2,7 @@
 
 crate::binary! {
     /// Quotient rounded down, elementwise, as Python's `//`: of floats, `a - a % b` divided by b. An infinite dividend
-    /// gives an infinite quotient, as the array API wants; integer division by 0 gives 0.
+    /// gives an infinite quotient, as the array API wants; integer division by 0 returns 0.
     floor_divide(a, b) -> Same;
     float: quotient;
     int: |a, b| if b == 0 { 0 } else { let q = a.wrapping_div(b); if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { q - 1 } else { q } };
@@ -12,7 +12,7 @@ crate::binary! {
     example: [7.0, -7.0, 7.0], [2.0, 2.0, -2.0] => [3.0, -4.0, -4.0], "Python manual: // rounds toward minus infinity";
 }
 
-/// CPython's float division: the rounded quotient `a / b` may be a whole number above the true one.
+/// CPython's float division: the rounded quotient `a / b` may be an integer above the true one.
 fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 || a.is_infinite() {
         return a / b;

@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
+    /// The larger of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
     fmax(a, b) -> Same;
     float: f64::max;
     int: |a, b| a.max(b);

@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
+    /// The smaller of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
     fmin(a, b) -> Same;
     float: f64::min;
     int: |a, b| a.min(b);

@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
+    /// Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 returns 0.
     fmod(a, b) -> Same;
     float: |a, b| a % b;
     int: |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) };

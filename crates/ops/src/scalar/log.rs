@@ -4,7 +4,7 @@ use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Natural logarithm, elementwise; negative numbers give NaN.
+    /// Natural logarithm, elementwise; NaN for negative numbers.
     log(x) -> Float;
     float: f64::ln;
     code: "log({0})";

@@ -4,7 +4,7 @@ use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Logarithm to base 10, elementwise; negative numbers give NaN.
+    /// Logarithm to base 10, elementwise; NaN for negative numbers.
     log10(x) -> Float;
     float: f64::log10;
     code: "log10({0})";

@@ -4,7 +4,7 @@ use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Logarithm to base 2, elementwise; negative numbers give NaN.
+    /// Logarithm to base 2, elementwise; NaN for negative numbers.
     log2(x) -> Float;
     float: f64::log2;
     code: "log2({0})";

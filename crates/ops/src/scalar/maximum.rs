@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+    /// The larger of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
     maximum(a, b) -> Same;
     float: |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
     int: |a, b| a.max(b);

@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+    /// The smaller of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
     minimum(a, b) -> Same;
     float: |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
     int: |a, b| a.min(b);

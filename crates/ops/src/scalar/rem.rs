@@ -3,7 +3,7 @@
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 gives 0.
+    /// Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 returns 0.
     rem(a, b) -> Same;
     float: |a, b| { let r = a % b; if r == 0.0 { r.copysign(b) } else if (r < 0.0) != (b < 0.0) { r + b } else { r } };
     int: |a, b| if b == 0 { 0 } else { let r = a.wrapping_rem(b); if r != 0 && (r < 0) != (b < 0) { r + b } else { r } };

@@ -1,7 +1,7 @@
 //! `round`: rounding to nearest.
 
 crate::unary! {
-    /// The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
+    /// The nearest integer, elementwise; ties go to the even neighbor, as in NumPy.
     round(x) -> Same;
     float: f64::round_ties_even;
     int: |x| x;

@@ -12,7 +12,7 @@ super::bits! {
 }
 
 impl Tensor {
-    /// Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none.
+    /// Bits of `a` shifted left by `b`, elementwise; 0 for shifts above 63 or below 0.
     #[track_caller]
     pub fn shl(&self, other: impl Operand) -> Tensor {
         self.binary(&OP, other)

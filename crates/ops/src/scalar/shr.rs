@@ -12,7 +12,7 @@ super::bits! {
 }
 
 impl Tensor {
-    /// Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that.
+    /// Bits of `a` shifted right by `b`, keeping the sign, elementwise: `a / 2ᵇ` rounded down; larger shifts count as 63.
     #[track_caller]
     pub fn shr(&self, other: impl Operand) -> Tensor {
         self.binary(&OP, other)

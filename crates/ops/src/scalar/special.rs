@@ -19,9 +19,10 @@ const BERNOULLI: [f64; 10] = [
 /// From here on ten terms of the asymptotic series are exact to rounding.
 const LARGE: f64 = 12.0;
 
-/// Cotangent of πx, with whole turns taken off first.
+/// Cotangent of πx, with whole turns taken off first; exactly 0 half way.
 fn cot_pi(x: f64) -> f64 {
-    1.0 / (PI * (x - x.round())).tan()
+    let r = x - x.round();
+    if r.abs() > 0.25 { (PI * (0.5 - r.abs())).tan().copysign(r) } else { 1.0 / (PI * r).tan() }
 }
 
 /// Slope of the logarithm of the gamma function.
@@ -77,7 +78,7 @@ fn cot_pi_derivative(n: usize, x: f64) -> f64 {
     PI.powi(n as i32) * p.iter().rev().fold(0.0, |s, a| s * c + a)
 }
 
-/// The n-th derivative of the digamma function; NaN unless n is a whole number from 0 to 150.
+/// The n-th derivative of the digamma function; NaN unless n is an integer from 0 to 150.
 pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);
@@ -152,7 +153,11 @@ pub fn erfinv(x: f64) -> f64 {
 /// exp(x²) erfc(x).
 pub fn erfcx(x: f64) -> f64 {
     if x < 8.0 {
-        return (x * x).exp() * libm::erfc(x);
+        // What rounding takes from the square counts where it is large.
+        let square = x * x;
+        let e = square.exp();
+        let e = if e.is_finite() { x.mul_add(x, -square).mul_add(e, e) } else { e };
+        return e * libm::erfc(x);
     }
     // Asymptotic series 1/(x sqrt π) (1 - 1/(2x²) + 3/(4x⁴) - …); its terms shrink far below rounding.
     let (mut sum, mut term) = (1.0, 1.0);
@@ -166,6 +171,9 @@ pub fn erfcx(x: f64) -> f64 {
 /// Modified Bessel function of the first kind for whole orders from 0, at x ≥ 0.
 fn bessel_i(order: u32, x: f64) -> f64 {
     let n = f64::from(order);
+    if x > 720.0 {
+        return f64::INFINITY;
+    }
     if x > 40.0 {
         // exp(x) / sqrt(2πx) (1 - (μ-1)/(8x) + (μ-1)(μ-9)/(2!(8x)²) - …), μ = 4n²; two roots of the
         // exponential, since the whole may overflow before the quotient.

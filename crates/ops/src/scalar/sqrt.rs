@@ -4,7 +4,7 @@ use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Square root, elementwise; negative numbers give NaN.
+    /// Square root, elementwise; NaN for negative numbers.
     sqrt(x) -> Float;
     float: f64::sqrt;
     code: "sqrt({0})";

@@ -31,6 +31,21 @@ use crate::arith::common;
 use crate::{Error, Result, Tensor};
 use ir::{Call, Shape};
 
+/// The elements of matrices where row + `k` and column are kept, zeros elsewhere.
+fn triangle(
+    c: &ir::Call,
+    x: &[ir::Value],
+    is_kept: fn(&crate::Tensor, crate::Tensor) -> crate::Tensor,
+) -> crate::Result<Vec<ir::Value>> {
+    c.arity(1)?;
+    let k = c.attrs.int("k")?;
+    let [rows, columns] = matrix(c)?;
+    crate::rules::expand1(x, |x| {
+        let (row, column) = (crate::Tensor::iota(rows, ir::DType::I64), crate::Tensor::iota(columns, ir::DType::I64));
+        crate::Tensor::where_(&is_kept(&(row.reshape([rows, 1]) + k), column), &x[0], x[0].zeros_like())
+    })
+}
+
 /// The sizes of the last two dimensions of input 0.
 fn matrix(c: &Call) -> Result<[usize; 2]> {
     match c.shape(0).dims() {

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `moveaxis`.
 pub static OP: Op = Op {
     name: "moveaxis",
-    doc: "The axes `from` moved to the places `to`; the others keep their order.",
+    doc: "The axes `from` moved to the positions `to`; the others keep their order.",
     attrs: &[("from", AttrKind::Ints), ("to", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -43,7 +43,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// Axes moved to other places; the others keep their order.
+    /// Axes moved to other positions; the others keep their order.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `roll`.
 pub static OP: Op = Op {
     name: "roll",
-    doc: "The elements moved by `shifts` places along `axes`; those that leave at one end come in at the other.",
+    doc: "The elements shifted by `shifts` along `axes`; those that leave at one end enter at the other.",
     attrs: &[("shifts", AttrKind::Ints), ("axes", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),

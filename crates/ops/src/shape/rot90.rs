@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 /// The row of `rot90`.
 pub static OP: Op = Op {
     name: "rot90",
-    doc: "Turned by `k` quarters from the first of two axes toward the second.",
+    doc: "Rotated by `k` quarter turns from the first of two axes toward the second.",
     attrs: &[("k", AttrKind::Int), ("axes", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -41,7 +41,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// Turned by `k` quarters from the first axis toward the second.
+    /// Rotated by `k` quarter turns from the first axis toward the second.
     #[track_caller]
     pub fn rot90(&self, k: i64, axes: [i64; 2]) -> Tensor {
         self.then(|t| {

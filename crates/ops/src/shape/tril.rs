@@ -1,7 +1,7 @@
 //! `tril`: the elements on and below a diagonal, zeros elsewhere.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
-use crate::{DType, Result, Tensor};
+use crate::rules::{by_expansion, f64s, floats};
+use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `tril`.
@@ -24,13 +24,7 @@ pub static OP: Op = Op {
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
-    c.arity(1)?;
-    let k = c.attrs.int("k")?;
-    let [rows, columns] = super::matrix(c)?;
-    expand1(x, |x| {
-        let row = Tensor::iota(rows, DType::I64).reshape([rows, 1]) + k;
-        Tensor::where_(&row.ge(Tensor::iota(columns, DType::I64)), &x[0], x[0].zeros_like())
-    })
+    super::triangle(c, x, |row, column| row.ge(column))
 }
 
 impl Tensor {

@@ -91,7 +91,7 @@ impl Tensor {
             Ok(self.slice_raw(&starts, &sizes, &vec![1; t.shape.rank()]))
         })
     }
-    /// One element along an axis, which disappears; a negative index counts from the end.
+    /// One element along an axis, which is removed; a negative index counts from the end.
     #[track_caller]
     pub fn select(&self, along: i64, index: i64) -> Tensor {
         self.then(|t| {

@@ -15,13 +15,26 @@ use nn::optim::{Adagrad, Adam, Sgd};
 
 /// What to measure.
 #[derive(clap::Args)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    other: Option<Other>,
     /// A workload; `list` names them. `gpt:8x384x6x256` is a training step of a GPT with this batch,
     /// width, depth and context.
-    workload: String,
+    #[arg(required = true)]
+    workload: Option<String>,
     /// The device. A GPU has workloads of its own; `all` runs every one.
     #[arg(long, default_value = "cpu")]
     device: String,
+}
+
+/// What is measured from outside.
+#[cfg(feature = "serve")]
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Put load on an inference server: latency percentiles and goodput.
+    Serve(super::serve::BenchOptions),
 }
 
 type Workload = (&'static str, fn() -> Result<Measured>);
@@ -51,18 +64,22 @@ const WORKLOADS: &[Workload] = &[
 
 /// Measures and prints.
 pub fn run(o: &Options) -> Result<()> {
+    #[cfg(feature = "serve")]
+    if let Some(Other::Serve(load)) = &o.other {
+        return super::serve::bench(load);
+    }
+    let name = o.workload.as_deref().unwrap_or("list");
     if o.device != "cpu" {
-        return gpu::run(&o.workload, &o.device);
+        return gpu::run(name, &o.device);
     }
     if let Some(n) = std::env::var("BENCH_THREADS").ok().and_then(|v| v.parse().ok()) {
         cpu::pool::set_threads(n);
     }
-    if o.workload == "list" {
+    if name == "list" {
         WORKLOADS.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());
     }
-    let name = &o.workload;
-    let known = WORKLOADS.iter().find(|(n, _)| n == name).map(|(_, f)| f());
+    let known = WORKLOADS.iter().find(|(n, _)| *n == name).map(|(_, f)| f());
     let Some(measured) = known.or_else(|| Size::parse(name).map(language::gpt_step)) else {
         let line = serde_json::json!({
             "workload": name, "peer": "talweg", "ms": null, "rss_mb": peak_mb(), "na": "no such workload",

@@ -253,8 +253,7 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let gpu = cuda::target::Gpu { major: 9, supports: &|_| true, is_faster: &|_| true };
-    let lowered = cuda::lower::Lowered::new(engine.optimize(g)?, gpu, &mut passes::Watch::none())?;
-    println!("{}", lowered.sources());
+    let device = runtime::open_offline("cuda").unwrap_or_else(|| engine.device().clone());
+    println!("{}", device.compile(engine.optimize(g)?)?.sources());
     Ok(())
 }

@@ -10,6 +10,8 @@ mod page;
 mod plot;
 mod quickstart;
 mod scale;
+#[cfg(feature = "serve")]
+mod serve;
 mod store;
 
 use crate::Result;
@@ -50,6 +52,12 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
+    /// Serve exported models over REST and gRPC.
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Options>),
+    /// Run a model once, here or at a server; without inputs, show what it takes.
+    #[cfg(feature = "serve")]
+    Infer(serve::InferOptions),
     /// Measure how time and memory of a training step scale with batch, width, depth and threads.
     Scale(scale::Options),
     /// Check every op in every element type on a device against the reference.
@@ -127,6 +135,10 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
+        #[cfg(feature = "serve")]
+        Command::Serve(o) => serve::run(&o),
+        #[cfg(feature = "serve")]
+        Command::Infer(o) => serve::infer(&o),
         Command::Scale(o) => scale::run(&o, program),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => return launch::run(&o, program),

@@ -8,6 +8,7 @@ mod registers;
 mod ring;
 
 use super::{Call, Operand, Text};
+use crate::claims::op;
 use crate::emit::{Kernel, WAIT};
 use ir::{DType, FlatNode, Type};
 
@@ -122,7 +123,7 @@ impl View {
 pub fn claims(n: &FlatNode, types: &[Type], major: u32) -> bool {
     let [q, k, v, rest @ ..] = types else { return false };
     let fits_mask = |m: &Type| m.dtype == DType::Bool || m.dtype == q.dtype;
-    n.op.name == "attention"
+    n.op.name == op::ATTENTION
         && n.attrs.bool("causal") == Ok(false)
         && rest.len() <= 1
         && rest.iter().all(|m| fits_mask(m) && (2..=4).contains(&m.shape.rank()))

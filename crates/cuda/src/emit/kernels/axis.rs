@@ -1,15 +1,27 @@
 //! Kernels along one axis: running sums and extremes, places of extremes, order.
 
 use super::{Call, Text};
+use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
 use ir::AxisSplit;
+
+/// Kernels along one axis.
+pub static CLAIMS: &[Claim] = &[
+    Claim::new("cumsum", |c| scan(c, "Sum", "0")),
+    Claim::new("cumprod", |c| scan(c, "Prod", "1")),
+    Claim::new("cummax", |c| running(c, ">=")),
+    Claim::new("cummin", |c| running(c, "<=")),
+    Claim::new("argmax", |c| extreme(c, ">")),
+    Claim::new("argmin", |c| extreme(c, "<")),
+    Claim::new("sort", sort),
+];
 
 /// Longest lane that is sorted by counting: the work grows with its square.
 const SORT_MAX: usize = 1 << 16;
 
 /// Running sums or products: a block for each lane, a stretch of it for each thread.
-pub fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
+fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let reverse = c.attrs.get("reverse").is_some() && c.attrs.bool("reverse").ok()?;
@@ -39,7 +51,7 @@ pub fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
 }
 
 /// The greatest or least element so far and its place: the last of equals, NaN from the first on.
-pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
+fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let class = Class::of(x.ty.dtype).c();
@@ -68,7 +80,7 @@ const BLOCKS: usize = 128;
 
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
 /// each lane; where lanes are few and long, a block, or several.
-pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
+fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let class = Class::of(x.ty.dtype).c();
@@ -155,7 +167,7 @@ fn across(class: &str) -> String {
 }
 
 /// The elements in order and where they came from: each counts those that come before it.
-pub fn sort(c: &Call) -> Option<Vec<Kernel>> {
+fn sort(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     if l.size > SORT_MAX {

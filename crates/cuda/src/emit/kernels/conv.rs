@@ -1,40 +1,13 @@
-//! Products of sums that no library is asked for: integer matrices, and convolution and pooling in
-//! their plainest form, a thread for each result.
+//! Convolution and pooling in their plainest form, a thread for each result, where no library computes them.
 
 use super::{Call, Text, split};
+use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::Class;
 use std::fmt::Write;
 
-/// Matrix products of any strides.
-pub fn matmul(c: &Call) -> Option<Vec<Kernel>> {
-    let (a, b, y) = (&c.args[0], &c.args[1], &c.outs[0]);
-    let shape = &y.ty.shape;
-    let rank = shape.rank();
-    let k = a.ty.shape[a.ty.shape.rank() - 1];
-    let class = Class::of(y.ty.dtype).c();
-    // Without the offset, which the pointer has already.
-    let at = |o: &super::Operand, first: usize| {
-        let l = &o.layout;
-        let lead = rank - l.shape.rank();
-        let batch = (0..l.shape.rank() - 2).filter(|&d| l.shape[d] != 1);
-        let mut s: String = batch.map(|d| format!("i{} * ({}) + ", d + lead, l.strides[d])).collect();
-        let (row, column) = (l.strides[l.shape.rank() - 2], l.strides[l.shape.rank() - 1]);
-        let _ = match first {
-            0 => write!(s, "i{} * ({row}) + k * ({column})", rank - 2),
-            _ => write!(s, "k * ({row}) + i{} * ({column})", rank - 1),
-        };
-        s
-    };
-    let body = format!(
-        "{}{class} sum = 0;\nfor (idx k = 0; k < {k}; k++) sum = sum + get(a[{}]) * get(b[{}]);\ny[i] = put_{}(sum);\n",
-        split(shape, "i", "i"),
-        at(a, 0),
-        at(b, 1),
-        y.ty.dtype
-    );
-    Text::new().reads("a", a).reads("b", b).writes("y", y).each(shape.count(), &body)
-}
+/// Pooling. Convolutions have their rows with those of the library.
+pub static CLAIMS: &[Claim] = &[Claim::new("max_pool_index", max_pool_index)];
 
 /// Sizes of a convolution, spatial ones one for each dimension.
 struct Geometry {
@@ -182,7 +155,7 @@ pub fn weight_grad(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Where the greatest element of each window is: the first of equals, a NaN before all.
-pub fn max_pool_index(c: &Call) -> Option<Vec<Kernel>> {
+fn max_pool_index(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let [window, stride, lo, dilation] = ["window", "stride", "padding_lo", "dilation"].map(|n| c.attrs.sizes(n).ok());
     let (window, stride, lo, dilation) = (window?, stride?, lo?, dilation?);

@@ -1,11 +1,27 @@
 //! Kernels that move elements: concatenation, padding, choice by index; numbers from nothing.
 
 use super::{Call, Operand, Text, split};
+use crate::claims::Claim;
 use crate::emit::scalar::{Class, constant, stored};
 use crate::emit::{Arg, Kernel};
-use ir::AxisSplit;
-use ir::{Attrs, Literal};
+use ir::{Attrs, AxisSplit, Literal};
 use std::fmt::Write;
+
+/// Kernels that move elements, and numbers from nothing.
+pub static CLAIMS: &[Claim] = &[
+    Claim { accepts: |_, _, l| l.strides.iter().all(|&s| s >= 0), ..Claim::new("concat", concat) },
+    Claim::new("barrier", barrier),
+    Claim::new("pad", pad),
+    Claim::new("check_class", check_class),
+    Claim::new("take", take),
+    Claim::new("gather", gather),
+    Claim { in_place: Some(0), ..Claim::new("scatter", |c| scatter(c, false)) },
+    Claim { in_place: Some(0), ..Claim::new("scatter_add", |c| scatter(c, true)) },
+    Claim { in_place: Some(0), scratch: index_add_scratch, ..Claim::new("index_add", index_add) },
+    Claim::new("fold", fold),
+    Claim { is_index: true, ..Claim::new("iota", iota) },
+    Claim::new("random_bits", random_bits),
+];
 
 /// The most elements of a row of `size` that one access moves, where all of these positions and
 /// steps are multiples of that; and the C type of such an access.
@@ -21,7 +37,7 @@ fn wide(o: &Operand, steps: &[usize]) -> (usize, &'static str) {
 }
 
 /// Tensors one after the other along an axis, one kernel each; their elements may lie anywhere.
-pub fn concat(c: &Call) -> Option<Vec<Kernel>> {
+fn concat(c: &Call) -> Option<Vec<Kernel>> {
     let axis = c.attrs.size("axis").ok()?;
     let y = &c.outs[0];
     let out = AxisSplit::new(&y.ty.shape, axis);
@@ -77,7 +93,7 @@ fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
 }
 
 /// Values as they are.
-pub fn barrier(c: &Call) -> Option<Vec<Kernel>> {
+fn barrier(c: &Call) -> Option<Vec<Kernel>> {
     let mut kernels = Vec::new();
     for (a, o) in c.args.iter().zip(c.outs).filter(|(_, o)| o.ty.shape.count() > 0) {
         kernels.extend(copy(a, o)?);
@@ -86,7 +102,7 @@ pub fn barrier(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// A border of one value; negative widths crop.
-pub fn pad(c: &Call) -> Option<Vec<Kernel>> {
+fn pad(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let lo = c.attrs.ints("lo").ok()?;
     let strides = x.ty.shape.strides();
@@ -105,7 +121,7 @@ pub fn pad(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Class numbers as they are; one that is no class is reported.
-pub fn check_class(c: &Call) -> Option<Vec<Kernel>> {
+fn check_class(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let (classes, ignored) = (c.attrs.int("classes").ok()?, c.attrs.int("ignored").ok()?);
     let body = format!("if (x[i] != {ignored}) checked(x[i], {classes}, report, launch);\ny[i] = x[i];\n");
@@ -113,7 +129,7 @@ pub fn check_class(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Slices chosen along an axis by an index of any shape.
-pub fn take(c: &Call) -> Option<Vec<Kernel>> {
+fn take(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
@@ -141,7 +157,7 @@ pub fn place(x: &Operand, index: &Operand, axis: usize) -> String {
 }
 
 /// Elements chosen along an axis by an index of the same rank.
-pub fn gather(c: &Call) -> Option<Vec<Kernel>> {
+fn gather(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let body = place(x, index, c.attrs.size("axis").ok()?) + "y[i] = x[at];\n";
     let t = Text::new().reads("x", x).reads("index", index).writes("y", y).reports();
@@ -150,7 +166,7 @@ pub fn gather(c: &Call) -> Option<Vec<Kernel>> {
 
 /// Elements put at, or added to, the places of an index: a thread for each lane along the axis, in
 /// order, so that which of equal places wins and how sums are rounded does not change.
-pub fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
+fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
     let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
     let axis = c.attrs.size("axis").ok()?;
     let mut kernels = begin(x, y)?;
@@ -210,14 +226,14 @@ fn add_by_warps(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
 const SORTED: usize = 256;
 
 /// Bytes of scratch space of [`index_add`]: where each place's indices end, and two lists of them.
-pub fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
     let n = args[1].ty.shape.count();
     let size = attrs.size("axis").map_or(0, |axis| args[0].ty.shape[axis]);
     if n >= SORTED { 4 * (size + 2 * n) } else { 0 }
 }
 
 /// Slices added at the places of an index, in the index's order whatever the device does first.
-pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
+fn index_add(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
@@ -322,7 +338,7 @@ fn add_scanned(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
 }
 
 /// Windows added up where they overlap.
-pub fn fold(c: &Call) -> Option<Vec<Kernel>> {
+fn fold(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let (axis, size, step) = (c.attrs.size("axis").ok()?, c.attrs.size("size").ok()?, c.attrs.size("step").ok()?);
     let l = AxisSplit::new(&y.ty.shape, axis);
@@ -344,14 +360,14 @@ pub fn fold(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// 0, 1, 2…
-pub fn iota(c: &Call) -> Option<Vec<Kernel>> {
+fn iota(c: &Call) -> Option<Vec<Kernel>> {
     let y = &c.outs[0];
     let class = Class::of(y.ty.dtype).c();
     Text::new().writes("y", y).each(y.ty.shape.count(), &format!("y[i] = put_{}(({class})i);\n", y.ty.dtype))
 }
 
 /// 32 random bits an element by Philox4x32-10, of the element's key and its place.
-pub fn random_bits(c: &Call) -> Option<Vec<Kernel>> {
+fn random_bits(c: &Call) -> Option<Vec<Kernel>> {
     let (key, y) = (&c.args[0], &c.outs[0]);
     let (width, lead) = key.ty.shape.split_last().map(|(w, lead)| (*w, lead.len()))?;
     let keys = key.ty.shape.count() / width;

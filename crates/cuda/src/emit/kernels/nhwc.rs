@@ -1,16 +1,25 @@
-//! Pictures with their channels last: pooling, sums over places, and bringing pictures into that
-//! order. A thread has a vector of neighboring channels.
+//! NHWC images: pooling, sums over height and width, space-to-depth. A thread has a vector of neighboring channels.
 
 use super::{Call, Text};
+use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
+
+/// Ops on NHWC images.
+pub static CLAIMS: &[Claim] = &[
+    Claim::new("max_pool_last", max_pool),
+    Claim::new("max_pool_grad_last", max_pool_grad),
+    Claim::new("sum_places", sum_places),
+    Claim::new("to_depth", to_depth),
+    Claim::new("from_depth", from_depth),
+];
 
 /// Channels a thread has, of 16-bit floats.
 const EACH: usize = 8;
 
-/// Windows over pictures `[N, H, W, C]`.
+/// Windows over images `[N, H, W, C]`.
 struct Windows {
-    /// Height and width of the picture, the result, a window, its steps, and what is before it.
+    /// Height and width of the image, the result, a window, its steps, and what is before it.
     x: [usize; 2],
     y: [usize; 2],
     window: [usize; 2],
@@ -27,7 +36,7 @@ impl Windows {
 }
 
 /// The greatest element of each window, the first of equals and a NaN before all, and its number.
-pub fn max_pool(c: &Call) -> Option<Vec<Kernel>> {
+fn max_pool(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y, tap) = (&c.args[0], &c.outs[0], &c.outs[1]);
     let w = Windows::new(c, &x.ty.shape, &y.ty.shape)?;
     let channels = x.ty.shape[3] / EACH;
@@ -70,7 +79,7 @@ pub fn max_pool(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// The gradient of max pooling: each element looks at the windows it is in.
-pub fn max_pool_grad(c: &Call) -> Option<Vec<Kernel>> {
+fn max_pool_grad(c: &Call) -> Option<Vec<Kernel>> {
     let (tap, g, dx) = (&c.args[0], &c.args[1], &c.outs[0]);
     let w = Windows::new(c, &dx.ty.shape, &g.ty.shape)?;
     let channels = dx.ty.shape[3] / EACH;
@@ -116,7 +125,7 @@ pub fn max_pool_grad(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Sums over the places of each picture.
-pub fn sum_places(c: &Call) -> Option<Vec<Kernel>> {
+fn sum_places(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let [_, h, w, channels] = *x.ty.shape.dims() else { return None };
     let places = h * w;
@@ -138,7 +147,7 @@ pub fn sum_places(c: &Call) -> Option<Vec<Kernel>> {
 
 /// Squares of 2 × 2 places as one place with four times the channels, last in memory, as many of
 /// them as asked for: a thread has a place.
-pub fn to_depth(c: &Call) -> Option<Vec<Kernel>> {
+fn to_depth(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let ([_, given, h, w], [_, rows, columns, wanted]) = (x.ty.shape.dims(), y.ty.shape.dims()) else { return None };
     let off = c.attrs.size("off").ok()?;
@@ -161,7 +170,7 @@ pub fn to_depth(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Back from there: each element of `[N, C, H, W]` finds its place.
-pub fn from_depth(c: &Call) -> Option<Vec<Kernel>> {
+fn from_depth(c: &Call) -> Option<Vec<Kernel>> {
     let (y, x) = (&c.args[0], &c.outs[0]);
     let ([_, given, h, w], [_, rows, columns, wanted]) = (x.ty.shape.dims(), y.ty.shape.dims()) else { return None };
     let off = c.attrs.size("off").ok()?;

@@ -1,0 +1,251 @@
+//! The server without its protocols: models, engines, the cache, and the one way a request takes through them.
+
+use crate::batcher::Policy;
+use crate::cache::{self, Cache};
+use crate::engine::{Answer, Engine};
+use crate::failure::{Answered, Failure, Kind};
+use crate::guard::Keys;
+use crate::metrics::{Labeled, Requests, exposition};
+use crate::repository::{Keep, Repository, Selector};
+use crate::served::{Served, now_us};
+use ir::{Literal, Shape};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directories of models, or models themselves.
+    pub roots: Vec<PathBuf>,
+    /// How requests are batched and queued.
+    pub policy: Policy,
+    /// How models are kept.
+    pub keep: Keep,
+    /// How often directories are looked at for new versions.
+    pub poll: Option<Duration>,
+    /// Engines: each has its own thread and queue.
+    pub replicas: usize,
+    /// Bytes of a request at most, compressed or not.
+    pub body_max: usize,
+    /// How long a client may take to send a request, and how long an answer may take.
+    pub request_timeout: Duration,
+    /// A step longer than this makes the server unready.
+    pub watchdog: Duration,
+    /// How long requests may take after the server was told to end.
+    pub drain: Duration,
+    /// Bytes of the response cache; 0: none.
+    pub cache_bytes: usize,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Whether each request is logged to stderr as a line of JSON.
+    pub is_logging: bool,
+    /// Keys that clients need; none: everybody may ask.
+    pub keys: Option<Keys>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            roots: Vec::new(),
+            policy: Policy::default(),
+            keep: Keep::default(),
+            poll: None,
+            replicas: 1,
+            body_max: 64 << 20,
+            request_timeout: Duration::from_secs(60),
+            watchdog: Duration::from_secs(30),
+            drain: Duration::from_secs(30),
+            cache_bytes: 0,
+            connections_max: 4096,
+            is_logging: false,
+            keys: None,
+        }
+    }
+}
+
+/// What a request asks, in any protocol.
+pub struct Query {
+    /// Inputs by name.
+    pub inputs: Vec<(String, Literal)>,
+    /// How long the answer is of use.
+    pub timeout: Option<Duration>,
+    /// 1 is served first, 0 means the default.
+    pub priority: u32,
+}
+
+/// The server without its protocols.
+pub struct App {
+    /// How it behaves.
+    pub options: Options,
+    /// The models.
+    pub repository: Repository,
+    /// Answers over HTTP.
+    pub requests: Requests,
+    engines: Arc<Vec<Engine>>,
+    cache: Cache,
+    is_draining: AtomicBool,
+    /// Room for connections.
+    pub(crate) room: Arc<Semaphore>,
+}
+
+/// The priority of requests that state none.
+const PRIORITY: u32 = 16;
+
+impl App {
+    /// Starts the engines. Models are loaded by [`Repository::scan`].
+    pub fn new(options: Options) -> std::io::Result<App> {
+        let engines: Vec<Engine> = (0..options.replicas.max(1)).map(Engine::start).collect::<std::io::Result<_>>()?;
+        let engines = Arc::new(engines);
+        let warm = {
+            let engines = engines.clone();
+            move |served: &Arc<Served>| warm(&engines, served)
+        };
+        let (roots, keep, policy) = (options.roots.clone(), options.keep.clone(), options.policy);
+        let repository = Repository::new(roots, keep, policy, engines.len(), Box::new(warm));
+        let cache = Cache::new(options.cache_bytes);
+        let is_draining = AtomicBool::new(false);
+        let room = Arc::new(Semaphore::new(options.connections_max));
+        Ok(App { options, repository, requests: Requests::default(), engines, cache, is_draining, room })
+    }
+
+    /// Why the server should get no requests, if it should not.
+    pub fn unready(&self) -> Option<&'static str> {
+        if self.is_draining.load(Relaxed) {
+            return Some("the server is draining");
+        }
+        self.engines.iter().find_map(|e| e.fault(self.options.watchdog))
+    }
+    /// Whether an engine panicked: only a new process helps.
+    pub fn has_failed(&self) -> bool {
+        self.engines.iter().any(|e| e.fault(Duration::MAX).is_some())
+    }
+    /// Makes the server unready; open requests go on.
+    pub fn start_draining(&self) {
+        self.is_draining.store(true, Relaxed);
+    }
+    /// Requests that wait or run.
+    pub fn jobs(&self) -> usize {
+        self.engines.iter().map(Engine::jobs).sum()
+    }
+    /// Connections that are open, and one that each listener keeps ready.
+    pub fn connections(&self) -> usize {
+        self.options.connections_max - self.room.available_permits()
+    }
+    /// Ends the engines.
+    pub fn stop(&self) {
+        self.engines.iter().for_each(Engine::stop);
+    }
+    /// Text for Prometheus.
+    pub fn metrics(&self) -> String {
+        let label = |s: Arc<Served>| Labeled {
+            name: s.name.clone(),
+            version: s.version,
+            pending: s.pending(),
+            stats: s.stats.clone(),
+        };
+        let models: Vec<Labeled> = self.repository.ready().into_iter().map(label).collect();
+        exposition(&models, &self.requests, self.unready().is_none())
+    }
+
+    /// The version that a request asks for, loaded again if it was idle.
+    pub async fn find(self: &Arc<App>, name: &str, selector: &Selector) -> Answered<Arc<Served>> {
+        if let Some(served) = self.repository.find(name, selector)? {
+            return Ok(served);
+        }
+        let (app, owned) = (self.clone(), name.to_string());
+        blocking(move || app.repository.load(&owned)).await?;
+        let gone = || Failure::new(Kind::Unavailable, format!("{name} was unloaded"));
+        self.repository.find(name, selector)?.ok_or_else(gone)
+    }
+
+    /// The answer to a request.
+    pub async fn infer(&self, served: &Arc<Served>, query: Query) -> Answered<Answer> {
+        let began = now_us();
+        let answer = self.answer(served, query).await;
+        match &answer {
+            Ok(_) => served.stats.answered(now_us() - began),
+            Err(e) => served.stats.failed(e.reason()),
+        }
+        answer
+    }
+
+    async fn answer(&self, served: &Arc<Served>, query: Query) -> Answered<Answer> {
+        if self.is_draining.load(Relaxed) {
+            return Err(Failure::new(Kind::Unavailable, "the server is draining"));
+        }
+        let Query { inputs, timeout, priority } = query;
+        let inputs = arrange(served, inputs)?;
+        let shapes: Vec<&Shape> = inputs.iter().map(Literal::shape).collect();
+        let sizes = served.model.signature().sizes(&shapes)?;
+        let key = self.cache.is_on().then(|| cache::key(served, &inputs));
+        if let Some(hit) = key.as_ref().and_then(|k| self.cache.get(k)) {
+            served.stats.cache_hits.fetch_add(1, Relaxed);
+            return Ok(hit);
+        }
+        let timeout = timeout.unwrap_or(self.options.request_timeout).min(self.options.request_timeout);
+        let deadline_us = now_us() + timeout.as_micros() as u64;
+        let priority = if priority == 0 { PRIORITY } else { priority };
+        let engine = self.engines.iter().filter(|e| e.fault(self.options.watchdog).is_none());
+        let engine = engine.min_by_key(|e| (e.backlog_us(), e.jobs()));
+        let engine = engine.ok_or_else(|| Failure::new(Kind::Unavailable, "the engine has failed"))?;
+        let receiver = engine.submit(served, inputs, sizes, priority, Some(deadline_us))?;
+        let answer = match tokio::time::timeout(timeout, receiver).await {
+            Ok(Ok(answer)) => answer?,
+            Ok(Err(_)) => return Err(Failure::new(Kind::Unavailable, "the engine has failed")),
+            Err(_) => return Err(Failure::new(Kind::Deadline, "the deadline has passed")),
+        };
+        if let Some(key) = key {
+            served.stats.cache_misses.fetch_add(1, Relaxed);
+            self.cache.put(key, &answer);
+        }
+        Ok(answer)
+    }
+}
+
+/// Runs what takes long on a thread of its own.
+pub async fn blocking<T: Send + 'static>(f: impl FnOnce() -> Answered<T> + Send + 'static) -> Answered<T> {
+    let failed = |_| Failure::new(Kind::Internal, "the task failed");
+    tokio::task::spawn_blocking(f).await.map_err(failed)?
+}
+
+/// Inputs in the model's order.
+fn arrange(served: &Served, mut inputs: Vec<(String, Literal)>) -> Answered<Vec<Literal>> {
+    let specs = &served.model.signature().inputs;
+    let mut out = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let at = inputs.iter().position(|(n, _)| *n == spec.name);
+        let at = at.ok_or_else(|| Failure::invalid(format!("input {:?} is missing", spec.name)))?;
+        let (_, value) = inputs.swap_remove(at);
+        if value.dtype().name() != spec.dtype {
+            let e = format!("{}: expected {}, got {}", spec.name, spec.dtype, value.dtype());
+            return Err(Failure::invalid(e));
+        }
+        out.push(value);
+    }
+    match inputs.first() {
+        None => Ok(out),
+        Some((name, _)) => Err(Failure::invalid(format!("{} takes no input {name:?}", served.name))),
+    }
+}
+
+/// Compiles the size of one row, so that a model that is ready answers at once, and orders larger sizes. Which other
+/// sizes will come is not known where more than the batch is free.
+fn warm(engines: &[Engine], served: &Arc<Served>) -> Answered<()> {
+    let signature = served.model.signature();
+    let Some(dim) = signature.dims.first() else {
+        return engines.iter().try_for_each(|e| e.warm(served, Vec::new()));
+    };
+    if signature.dims.len() > 1 || !signature.is_batched {
+        return Ok(());
+    }
+    let doubling = std::iter::successors(Some(1usize), |s| Some(s * 2)).take_while(|s| *s <= served.policy.batch_max);
+    for (i, size) in doubling.filter(|s| dim.check(*s).is_ok()).enumerate() {
+        for engine in engines {
+            if i == 0 { engine.warm(served, vec![size])? } else { engine.order(served, vec![size])? }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! The batcher: which requests run next, together, at which size. A pure state machine: time is an argument, nothing
+//! is executed here, and the same calls give the same answers.
+//!
+//! It never idles while a request waits, unless a delay is configured: at low load a request runs alone at once, and
+//! while a batch runs, the next one gathers. So the batch size follows the load. It is capped where the measured cost
+//! of a batch reaches half of the latency target, because a request waits for the running batch and then for its own.
+
+use crate::cost::CostCurve;
+use std::collections::BTreeMap;
+
+/// How requests are batched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The latency that the stated percentile of requests keeps.
+    pub latency_us: u64,
+    /// Parts of a thousand that may exceed it: 10 is the 99th percentile.
+    pub late_permille: u32,
+    /// Rows of a batch at most.
+    pub batch_max: usize,
+    /// How long an incomplete batch waits for more requests.
+    pub delay_us: u64,
+    /// Requests that wait at most.
+    pub requests_max: usize,
+    /// Bytes of inputs that wait at most.
+    pub bytes_max: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            latency_us: 25_000,
+            late_permille: 10,
+            batch_max: 32,
+            delay_us: 0,
+            requests_max: 1024,
+            bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// A waiting request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number.
+    pub id: u64,
+    /// Requests of one group may be joined: their sizes are equal but for the rows.
+    pub group: u64,
+    /// Rows along the batch axis.
+    pub rows: usize,
+    /// 1 is served first.
+    pub priority: u32,
+    /// When it came.
+    pub arrived_us: u64,
+    /// When its answer is of no more use.
+    pub deadline_us: Option<u64>,
+}
+
+/// Requests to run together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Their group.
+    pub group: u64,
+    /// Their numbers, in the order of their rows.
+    pub ids: Vec<u64>,
+    /// Rows of all of them.
+    pub rows: usize,
+    /// Rows of the program that runs them; those beyond `rows` are padding.
+    pub size: usize,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing can run before another request or program comes.
+    Idle,
+    /// An incomplete batch waits until then.
+    Wait(u64),
+    /// Run this.
+    Run(Batch),
+}
+
+/// What to do next, and which size should be compiled meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What to do next.
+    pub step: Step,
+    /// Sizes that would have served better than those that are compiled: group and rows.
+    pub compile: Vec<(u64, usize)>,
+}
+
+/// Keeps the percentile: shrinks the budget of a batch while too many answers are late, and lets it grow again.
+#[derive(Clone, Debug)]
+struct Governor {
+    factor: f64,
+    seen: u32,
+    late: u32,
+}
+
+/// Answers between two decisions of the governor.
+const WINDOW: u32 = 128;
+
+impl Governor {
+    fn record(&mut self, is_late: bool, late_permille: u32) {
+        self.seen += 1;
+        self.late += u32::from(is_late);
+        if self.seen < WINDOW {
+            return;
+        }
+        let is_bad = self.late * 1000 > self.seen * late_permille;
+        self.factor = if is_bad { (self.factor * 0.8).max(0.25) } else { (self.factor + 0.05).min(1.0) };
+        (self.seen, self.late) = (0, 0);
+    }
+}
+
+/// The queue of one model on one engine.
+#[derive(Clone, Debug)]
+pub struct Batcher {
+    policy: Policy,
+    governor: Governor,
+    cost: CostCurve,
+    /// By priority, then by arrival.
+    queue: BTreeMap<(u32, u64), Entry>,
+}
+
+impl Batcher {
+    /// An empty queue.
+    pub fn new(policy: Policy) -> Batcher {
+        let governor = Governor { factor: 1.0, seen: 0, late: 0 };
+        Batcher { policy, governor, cost: CostCurve::default(), queue: BTreeMap::new() }
+    }
+    /// Adds a request. Numbers grow from request to request.
+    pub fn push(&mut self, entry: Entry) {
+        let old = self.queue.insert((entry.priority, entry.id), entry);
+        assert!(old.is_none(), "a request was queued twice");
+    }
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+    /// Whether no request waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+    /// When the first request in line must be answered, with its priority: queues of several models are served in
+    /// this order.
+    pub fn urgency(&self) -> Option<(u32, u64)> {
+        self.queue.values().next().map(|e| (e.priority, e.arrived_us + self.policy.latency_us))
+    }
+    /// Removes the requests that `is_gone` names, such as those whose client went away.
+    pub fn remove(&mut self, mut is_gone: impl FnMut(u64) -> bool) -> Vec<u64> {
+        let gone: Vec<(u32, u64)> = self.queue.iter().filter(|(_, e)| is_gone(e.id)).map(|(k, _)| *k).collect();
+        gone.iter().filter_map(|k| self.queue.remove(k)).map(|e| e.id).collect()
+    }
+    /// Removes the requests that cannot be answered before their deadline.
+    pub fn expire(&mut self, now_us: u64) -> Vec<u64> {
+        let is_late =
+            |e: &Entry| e.deadline_us.is_some_and(|d| now_us + self.cost.estimate_us(e.rows).unwrap_or(0) > d);
+        let late: Vec<(u32, u64)> = self.queue.iter().filter(|(_, e)| is_late(e)).map(|(k, _)| *k).collect();
+        late.iter().filter_map(|k| self.queue.remove(k)).map(|e| e.id).collect()
+    }
+    /// Records what a batch of this size took.
+    pub fn record_cost(&mut self, size: usize, us: u64) {
+        self.cost.record(size, us);
+    }
+    /// The time that a batch of this size rarely exceeds; 0 before the first measurement.
+    pub fn estimate_us(&self, size: usize) -> u64 {
+        self.cost.estimate_us(size).unwrap_or(0)
+    }
+    /// Records the latency of an answer.
+    pub fn record_latency(&mut self, us: u64) {
+        self.governor.record(us > self.policy.latency_us, self.policy.late_permille);
+    }
+    /// Rows of a batch at most, now.
+    pub fn rows_max(&self) -> usize {
+        let budget = (self.policy.latency_us as f64 * self.governor.factor / 2.0) as u64;
+        self.cost.size_within(budget, self.policy.batch_max)
+    }
+    /// What the front end needs to know to refuse what would come too late: the time of a full batch and its rows.
+    pub fn full_batch(&self) -> (u64, usize) {
+        let rows = self.rows_max();
+        (self.cost.estimate_us(rows).unwrap_or(0), rows)
+    }
+
+    /// What to do at this time. `compiled` lists the compiled sizes of a group, in order. The requests of a batch to
+    /// run leave the queue.
+    pub fn next<'a>(&mut self, now_us: u64, compiled: impl Fn(u64) -> &'a [usize]) -> Plan {
+        let rows_max = self.rows_max();
+        let mut plan = Plan { step: Step::Idle, compile: Vec::new() };
+        let mut seen: Vec<u64> = Vec::new();
+        let heads: Vec<(u64, u64)> = self.queue.values().map(|e| (e.group, e.arrived_us)).collect();
+        for (group, arrived_us) in heads {
+            if seen.contains(&group) {
+                continue;
+            }
+            seen.push(group);
+            let (mut keys, mut rows) = self.gather(group, rows_max);
+            let wait_until = arrived_us + self.policy.delay_us;
+            if rows < rows_max && now_us < wait_until {
+                let until = if let Step::Wait(t) = plan.step { t.min(wait_until) } else { wait_until };
+                plan.step = Step::Wait(until);
+                continue;
+            }
+            let sizes = compiled(group);
+            let at = sizes.partition_point(|&s| s < rows);
+            if sizes.get(at) != Some(&rows) && sizes.binary_search(&rung(rows)).is_err() {
+                plan.compile.push((group, rung(rows)));
+            }
+            let size = match (sizes.get(at), at.checked_sub(1)) {
+                (Some(&size), _) => size,
+                (None, Some(below)) => {
+                    (keys, rows) = self.gather(group, sizes[below]);
+                    if rows > sizes[below] {
+                        continue; // The first request alone is larger than every program: it waits for its own.
+                    }
+                    sizes[below]
+                }
+                (None, None) => continue,
+            };
+            let size = sizes.get(sizes.partition_point(|&s| s < rows)).copied().unwrap_or(size);
+            let ids = keys.iter().filter_map(|k| self.queue.remove(k)).map(|e| e.id).collect();
+            plan.step = Step::Run(Batch { group, ids, rows, size });
+            return plan;
+        }
+        plan
+    }
+
+    /// The first requests of a group that have up to `rows_max` rows together; the first is taken whatever its size.
+    fn gather(&self, group: u64, rows_max: usize) -> (Vec<(u32, u64)>, usize) {
+        let (mut keys, mut rows) = (Vec::new(), 0);
+        for (key, e) in self.queue.iter().filter(|(_, e)| e.group == group) {
+            if !keys.is_empty() && rows + e.rows > rows_max {
+                break;
+            }
+            keys.push(*key);
+            rows += e.rows;
+        }
+        (keys, rows)
+    }
+}
+
+/// The size to compile for so many rows: itself up to 32, then steps of an eighth, so that programs stay few and
+/// padding below 13 %.
+pub fn rung(rows: usize) -> usize {
+    if rows <= 32 {
+        return rows.max(1);
+    }
+    let step = 1usize << (usize::BITS - 1 - (rows - 1).leading_zeros()).saturating_sub(3);
+    rows.next_multiple_of(step)
+}
+
+/// What waits and runs on an engine, as the front end sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests of the model that wait.
+    pub requests: usize,
+    /// Bytes of their inputs.
+    pub bytes: usize,
+    /// Work of all models that waits.
+    pub backlog_us: u64,
+    /// What is left of the running batch.
+    pub running_us: u64,
+    /// Time of a full batch of the model.
+    pub batch_us: u64,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which bound was reached.
+    pub reason: &'static str,
+    /// When another try may succeed.
+    pub retry_us: u64,
+}
+
+/// Whether a request is taken: only if the queue has room and its answer is expected within the latency target. An
+/// idle engine takes every request, or an unreachable target would refuse all.
+pub fn admit(policy: &Policy, load: &Load, bytes: usize) -> Result<(), Refusal> {
+    let wait_us = load.running_us + load.backlog_us;
+    let refuse = |reason, retry_us: u64| Err(Refusal { reason, retry_us: retry_us.max(1000) });
+    if load.requests >= policy.requests_max {
+        return refuse("the queue is full", wait_us / 2);
+    }
+    if load.requests > 0 && load.bytes.saturating_add(bytes) > policy.bytes_max {
+        return refuse("the queue holds too many bytes", wait_us / 2);
+    }
+    let is_late = wait_us + load.batch_us > policy.latency_us;
+    if is_late && load.requests > 0 {
+        return refuse("the answer would come after the latency target", wait_us + load.batch_us - policy.latency_us);
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The cost curve: how long a batch takes, by its size, as measured while serving.
+
+use std::collections::BTreeMap;
+
+/// Time of one batch size, smoothed as TCP smooths round trips.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    mean_us: f64,
+    deviation_us: f64,
+}
+
+/// Time of a batch by its size.
+#[derive(Clone, Debug, Default)]
+pub struct CostCurve {
+    points: BTreeMap<usize, Point>,
+}
+
+impl CostCurve {
+    /// Adds a measurement.
+    pub fn record(&mut self, size: usize, us: u64) {
+        let us = us as f64;
+        match self.points.get_mut(&size) {
+            None => drop(self.points.insert(size, Point { mean_us: us, deviation_us: us / 8.0 })),
+            Some(p) => {
+                p.deviation_us += ((us - p.mean_us).abs() - p.deviation_us) / 4.0;
+                p.mean_us += (us - p.mean_us) / 8.0;
+            }
+        }
+    }
+
+    /// The time that a batch of this size rarely exceeds: the mean and two deviations. Sizes between two measured ones
+    /// are interpolated, larger ones grow in proportion, smaller ones cost what the least costs. `None` before the
+    /// first measurement.
+    pub fn estimate_us(&self, size: usize) -> Option<u64> {
+        let cost = |p: &Point| p.mean_us + 2.0 * p.deviation_us;
+        let above = self.points.range(size..).next();
+        let below = self.points.range(..size).next_back();
+        let us = match (below, above) {
+            (_, Some((&s, p))) if s == size => cost(p),
+            (Some((&a, p)), Some((&b, q))) => cost(p) + (cost(q) - cost(p)) * (size - a) as f64 / (b - a) as f64,
+            (None, Some((_, q))) => cost(q),
+            (Some((&a, p)), None) => cost(p) * size as f64 / a.max(1) as f64,
+            (None, None) => return None,
+        };
+        Some(us.max(0.0) as u64)
+    }
+
+    /// The largest size up to `size_max` whose cost stays within `budget_us`; at least 1. Unmeasured curves allow all.
+    pub fn size_within(&self, budget_us: u64, size_max: usize) -> usize {
+        let fits = |s: usize| self.estimate_us(s).is_none_or(|us| us <= budget_us);
+        if fits(size_max) {
+            return size_max.max(1);
+        }
+        // The curve need not be monotone, but where it is not, a smaller batch is as good.
+        let (mut low, mut high) = (1, size_max.max(1));
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_lie_between_measurements() {
+        let mut curve = CostCurve::default();
+        assert_eq!(curve.estimate_us(4), None);
+        assert_eq!(curve.size_within(10, 32), 32);
+        for _ in 0..100 {
+            curve.record(1, 100);
+            curve.record(9, 500);
+        }
+        assert_eq!(curve.estimate_us(1), Some(100));
+        assert_eq!(curve.estimate_us(5), Some(300));
+        assert_eq!(curve.estimate_us(18), Some(1000));
+        assert_eq!(curve.size_within(300, 64), 5);
+        assert_eq!(curve.size_within(10, 64), 1);
+        assert_eq!(curve.size_within(1000, 64), 18);
+    }
+
+    #[test]
+    fn scattered_times_are_estimated_high() {
+        let mut curve = CostCurve::default();
+        for i in 0..200 {
+            curve.record(1, if i % 2 == 0 { 50 } else { 150 });
+        }
+        let us = curve.estimate_us(1).unwrap();
+        assert!((150..=260).contains(&us), "{us}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Sockets: accepting, TLS, time limits, and draining.
+
+use crate::app::App;
+use crate::http::router;
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// How long a client may take for a TLS handshake and for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// TLS from a certificate chain and a key, both PEM.
+pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(|e| format!("{}: {e}", certificate.display()))?;
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|e| format!("{}: {e}", certificate.display()))?;
+    let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| format!("{}: {e}", key.display()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, key_der);
+    let mut config = config.map_err(|e| e.to_string())?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A server that listens.
+pub struct Server {
+    app: Arc<App>,
+    listeners: Vec<TcpListener>,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    /// Binds the addresses. REST and gRPC are spoken on each.
+    pub async fn bind(app: Arc<App>, addresses: &[SocketAddr], tls: Option<TlsAcceptor>) -> io::Result<Server> {
+        let mut listeners = Vec::new();
+        for address in addresses {
+            let bound = TcpListener::bind(address).await;
+            listeners.push(bound.map_err(|e| io::Error::new(e.kind(), format!("{address}: {e}")))?);
+        }
+        Ok(Server { app, listeners, tls })
+    }
+    /// The addresses that were bound, with the ports that the system chose.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// Serves until `ended` completes, then drains: unready at once, no new connections, open requests are answered
+    /// within the time that the options allow. Returns whether all of them were.
+    pub async fn run(self, ended: impl Future<Output = ()>) -> bool {
+        let Server { app, listeners, tls } = self;
+        let router = router(app.clone());
+        let (stop, stopped) = watch::channel(false);
+        let mut accepting = tokio::task::JoinSet::new();
+        for listener in listeners {
+            accepting.spawn(accept(listener, router.clone(), tls.clone(), app.room.clone(), stopped.clone()));
+        }
+        let caretaker = tokio::spawn(caretake(app.clone()));
+        ended.await;
+        app.start_draining();
+        let _ = stop.send(true);
+        let drained = async { while accepting.join_next().await.is_some() {} };
+        let is_drained = tokio::time::timeout(app.options.drain, drained).await.is_ok();
+        caretaker.abort();
+        is_drained
+    }
+}
+
+/// Looks for new versions and idle models.
+async fn caretake(app: Arc<App>) {
+    let every = app.options.poll.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(50));
+    let is_scanning = app.options.poll.is_some();
+    loop {
+        tokio::time::sleep(every).await;
+        let app = app.clone();
+        // A task that fails is tried again.
+        let _ = tokio::task::spawn_blocking(move || app.repository.poll(is_scanning)).await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    room: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(1 << 20);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024).keep_alive_interval(Duration::from_secs(60));
+    let builder = Arc::new(builder);
+    loop {
+        let permit = tokio::select! {
+            permit = room.clone().acquire_owned() => permit,
+            _ = stopped.changed() => break,
+        };
+        let Ok(permit) = permit else { break };
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Too many open files: others must close first.
+                Err(_) => { tokio::time::sleep(Duration::from_millis(10)).await; continue }
+            },
+            _ = stopped.changed() => break,
+        };
+        let _ = stream.set_nodelay(true);
+        let (router, builder, watcher, tls) = (router.clone(), builder.clone(), graceful.watcher(), tls.clone());
+        tokio::spawn(async move {
+            let _permit = permit;
+            match tls {
+                None => connection(stream, router, &builder, watcher).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+                        connection(stream, router, &builder, watcher).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+async fn connection<S>(
+    stream: S,
+    router: Router,
+    builder: &Builder<TokioExecutor>,
+    watcher: hyper_util::server::graceful::Watcher,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    // A client that goes away is no failure of the server.
+    let _ = watcher.watch(connection).await;
+}

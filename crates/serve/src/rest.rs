@@ -1,0 +1,300 @@
+//! Inference over REST as the Open Inference Protocol (KServe v2) has it, with the binary tensor extension.
+
+use crate::app::Query;
+use crate::engine::Answer;
+use crate::failure::{Answered, Failure};
+use crate::served::Served;
+use crate::wire;
+use bytes::Bytes;
+use ir::Literal;
+use model::Axis;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+#[derive(Deserialize)]
+struct InferRequest<'a> {
+    id: Option<String>,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+    #[serde(borrow)]
+    inputs: Vec<InputTensor<'a>>,
+    outputs: Option<Vec<OutputTensor>>,
+}
+
+#[derive(Deserialize)]
+struct InputTensor<'a> {
+    name: String,
+    shape: Vec<i64>,
+    datatype: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct OutputTensor {
+    name: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+}
+
+/// How the answer is to be written.
+#[derive(Default)]
+pub struct Wanted {
+    id: Option<String>,
+    /// Outputs by name, each with whether it is binary; none: all.
+    outputs: Option<Vec<(String, bool)>>,
+    is_binary: bool,
+}
+
+/// A body: JSON, and tensors after it.
+pub struct Encoded {
+    /// All of it.
+    pub body: Vec<u8>,
+    /// Bytes of the JSON, if tensors follow.
+    pub json_length: Option<usize>,
+}
+
+fn json_error(e: serde_json::Error) -> Failure {
+    Failure::invalid(format!("the request is not what the protocol asks: {e}"))
+}
+
+/// A request from its body. `json_length` is the header `Inference-Header-Content-Length`.
+pub fn decode(served: &Served, body: &Bytes, json_length: Option<usize>) -> Answered<(Query, Wanted)> {
+    if json_length == Some(0) {
+        return decode_raw(served, body);
+    }
+    let beyond = || Failure::invalid("Inference-Header-Content-Length is beyond the body");
+    let (text, mut binary) = body.split_at_checked(json_length.unwrap_or(body.len())).ok_or_else(beyond)?;
+    let request: InferRequest = serde_json::from_slice(text).map_err(json_error)?;
+    let mut inputs = Vec::with_capacity(request.inputs.len());
+    for tensor in request.inputs {
+        let dtype = wire::dtype(&tensor.datatype)?;
+        let size = tensor.parameters.get("binary_data_size");
+        let value = match (tensor.data, size) {
+            (None, Some(size)) => {
+                let size = size.as_u64().and_then(|s| usize::try_from(s).ok());
+                let short = || Failure::invalid(format!("{}: binary_data_size is beyond the body", tensor.name));
+                let (own, rest) = size.and_then(|s| binary.split_at_checked(s)).ok_or_else(short)?;
+                binary = rest;
+                wire::from_raw(&tensor.name, dtype, &tensor.shape, own)?
+            }
+            (Some(data), None) => {
+                let parsed = wire::parse(&tensor.name, dtype, data.get())?;
+                wire::from_raw(&tensor.name, dtype, &tensor.shape, &parsed.bytes)?
+            }
+            _ => return Err(Failure::invalid(format!("{}: either data or binary_data_size is needed", tensor.name))),
+        };
+        inputs.push((tensor.name, value));
+    }
+    if !binary.is_empty() {
+        return Err(Failure::invalid(format!("{} bytes follow the last tensor", binary.len())));
+    }
+    let number = |name: &str| request.parameters.get(name).and_then(Value::as_u64);
+    let is_true = |p: &Map<String, Value>, name: &str| p.get(name).and_then(Value::as_bool);
+    let is_binary = is_true(&request.parameters, "binary_data_output").unwrap_or(false);
+    let output = |o: OutputTensor| {
+        let own = is_true(&o.parameters, "binary_data").unwrap_or(is_binary);
+        (o.name, own)
+    };
+    let outputs = request.outputs.map(|all| all.into_iter().map(output).collect());
+    let timeout = number("timeout").filter(|t| *t > 0).map(Duration::from_micros);
+    let priority = number("priority").map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
+    Ok((Query { inputs, timeout, priority }, Wanted { id: request.id, outputs, is_binary }))
+}
+
+/// The body is the one input's bytes; the size of its free axis follows from their number.
+fn decode_raw(served: &Served, body: &[u8]) -> Answered<(Query, Wanted)> {
+    let [spec] = &served.model.signature().inputs[..] else {
+        return Err(Failure::invalid("a body without JSON needs a model with one input"));
+    };
+    let dtype = spec.dtype()?;
+    let fixed: usize = spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n } else { 1 }).product();
+    let free = spec.shape.iter().filter(|a| !matches!(a, Axis::Fixed(_))).count();
+    if free > 1 {
+        return Err(Failure::invalid("a body without JSON needs an input with one free axis"));
+    }
+    let size = body.len() / (fixed * dtype.size()).max(1);
+    let shape: Vec<i64> =
+        spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n as i64 } else { size as i64 }).collect();
+    let value = wire::from_raw(&spec.name, dtype, &shape, body)?;
+    let query = Query { inputs: vec![(spec.name.clone(), value)], timeout: None, priority: 0 };
+    Ok((query, Wanted { is_binary: true, ..Wanted::default() }))
+}
+
+/// The answer's body.
+pub fn encode(served: &Served, answer: &Answer, wanted: &Wanted) -> Answered<Encoded> {
+    let specs = &served.model.signature().outputs;
+    let all = || specs.iter().map(|s| (s.name.clone(), wanted.is_binary)).collect();
+    let outputs: Vec<(String, bool)> = wanted.outputs.clone().unwrap_or_else(all);
+    let mut head = json!({ "model_name": served.name, "model_version": served.version.to_string() });
+    if let Some(id) = &wanted.id {
+        head["id"] = json!(id);
+    }
+    head["parameters"] = json!({ "batch_size": answer.batch_size });
+    // The list of outputs is written by hand: a tensor need not become a tree of values first.
+    let mut text = head.to_string();
+    text.pop();
+    text.push_str(",\"outputs\":[");
+    let mut binary: Vec<u8> = Vec::new();
+    for (i, (name, is_binary)) in outputs.iter().enumerate() {
+        let index = specs.iter().position(|s| s.name == *name);
+        let index = index.ok_or_else(|| Failure::invalid(format!("{} has no output {name:?}", served.name)))?;
+        let (shape, bytes) = answer.output(index);
+        let dtype = answer.outputs[index].dtype();
+        let datatype = wire::datatype(dtype)
+            .ok_or_else(|| Failure::invalid(format!("{name}: the protocol has no type for {dtype}")))?;
+        let mut tensor = json!({ "name": name, "datatype": datatype, "shape": shape });
+        if *is_binary {
+            tensor["parameters"] = json!({ "binary_data_size": bytes.len() });
+            binary.extend_from_slice(bytes);
+        }
+        text.push_str(if i > 0 { "," } else { "" });
+        text.push_str(&tensor.to_string());
+        if !is_binary {
+            text.pop();
+            text.push_str(",\"data\":");
+            wire::flat(&mut text, dtype, bytes);
+            text.push('}');
+        }
+    }
+    text.push_str("]}");
+    let has_binary = outputs.iter().any(|(_, b)| *b);
+    let json_length = has_binary.then_some(text.len());
+    let mut body = text.into_bytes();
+    body.extend_from_slice(&binary);
+    Ok(Encoded { body, json_length })
+}
+
+/// What a model takes and returns: `GET /v2/models/NAME`.
+pub fn metadata(served: &Served, versions: &[u64]) -> Value {
+    let signature = served.model.signature();
+    json!({
+        "name": served.name,
+        "versions": versions.iter().map(u64::to_string).collect::<Vec<_>>(),
+        "platform": "talweg",
+        "inputs": signature.inputs.iter().map(tensor_metadata).collect::<Vec<_>>(),
+        "outputs": signature.outputs.iter().map(tensor_metadata).collect::<Vec<_>>(),
+    })
+}
+
+/// A shape of the protocol: -1 is any size.
+pub fn wire_shape(spec: &model::TensorSpec) -> Vec<i64> {
+    spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n as i64 } else { -1 }).collect()
+}
+
+fn tensor_metadata(spec: &model::TensorSpec) -> Value {
+    let datatype = spec.dtype().ok().and_then(wire::datatype).unwrap_or("BYTES");
+    json!({ "name": spec.name, "datatype": datatype, "shape": wire_shape(spec) })
+}
+
+/// What Triton calls the configuration: batching and the shapes without the batch axis.
+pub fn config(served: &Served) -> Value {
+    let signature = served.model.signature();
+    let skip = usize::from(signature.is_batched);
+    let tensor = |spec: &model::TensorSpec| {
+        let datatype = spec.dtype().ok().and_then(wire::datatype).unwrap_or("BYTES");
+        json!({ "name": spec.name, "data_type": format!("TYPE_{datatype}"), "dims": wire_shape(spec)[skip..] })
+    };
+    json!({
+        "name": served.name,
+        "platform": "talweg",
+        "backend": "talweg",
+        "max_batch_size": if signature.is_batched { served.policy.batch_max } else { 0 },
+        "input": signature.inputs.iter().map(tensor).collect::<Vec<_>>(),
+        "output": signature.outputs.iter().map(tensor).collect::<Vec<_>>(),
+        "dynamic_batching": { "max_queue_delay_microseconds": served.policy.delay_us },
+        "parameters": { "latency_target_us": served.policy.latency_us },
+    })
+}
+
+/// Rows or columns of TensorFlow Serving's `:predict`.
+pub fn decode_predict(served: &Served, body: &[u8]) -> Answered<(Query, bool)> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Predict<'a> {
+        #[serde(borrow)]
+        instances: Option<Vec<&'a RawValue>>,
+        #[serde(borrow)]
+        inputs: Option<&'a RawValue>,
+        #[allow(dead_code)] // There is one signature.
+        signature_name: Option<String>,
+    }
+    let request: Predict = serde_json::from_slice(body).map_err(json_error)?;
+    let specs = &served.model.signature().inputs;
+    type Named<'a> = std::collections::BTreeMap<String, &'a RawValue>;
+    let named = |text: &'_ RawValue| serde_json::from_str::<Named>(text.get()).is_ok();
+    let mut columns: Vec<(String, String)> = Vec::new();
+    let is_row = request.instances.is_some();
+    match (&request.instances, request.inputs) {
+        (Some(rows), None) => {
+            let is_named = rows.first().is_some_and(|r| named(r));
+            for spec in specs {
+                let mut list = Vec::with_capacity(rows.len());
+                for row in rows {
+                    list.push(if is_named {
+                        let row: Named = serde_json::from_str(row.get()).map_err(json_error)?;
+                        let missing = || Failure::invalid(format!("an instance has no {:?}", spec.name));
+                        row.get(&spec.name).ok_or_else(missing)?.get()
+                    } else {
+                        row.get()
+                    });
+                }
+                columns.push((spec.name.clone(), format!("[{}]", list.join(","))));
+                if !is_named && specs.len() > 1 {
+                    return Err(Failure::invalid("a model with several inputs needs instances with names"));
+                }
+            }
+        }
+        (None, Some(text)) if named(text) => {
+            let all: Named = serde_json::from_str(text.get()).map_err(json_error)?;
+            columns.extend(all.into_iter().map(|(n, v)| (n, v.get().to_string())));
+        }
+        (None, Some(text)) if specs.len() == 1 => columns.push((specs[0].name.clone(), text.get().to_string())),
+        _ => return Err(Failure::invalid("either instances or inputs is needed")),
+    }
+    let mut inputs = Vec::new();
+    for (name, text) in columns {
+        let spec = specs.iter().find(|s| s.name == name);
+        let spec = spec.ok_or_else(|| Failure::invalid(format!("{} takes no input {name:?}", served.name)))?;
+        let parsed = wire::parse(&name, spec.dtype()?, &text)?;
+        let value = Literal::from_bytes(spec.dtype()?, parsed.nesting, &parsed.bytes)?;
+        inputs.push((name, value));
+    }
+    Ok((Query { inputs, timeout: None, priority: 0 }, is_row))
+}
+
+/// The answer in the form of the question.
+pub fn encode_predict(served: &Served, answer: &Answer, is_row: bool) -> Answered<String> {
+    let specs = &served.model.signature().outputs;
+    let part = |i: usize, row: Option<usize>| -> Answered<String> {
+        let (shape, bytes) = answer.output(i);
+        let dtype = answer.outputs[i].dtype();
+        wire::datatype(dtype).ok_or_else(|| Failure::invalid(format!("JSON has no form for {dtype}")))?;
+        let mut text = String::new();
+        match (row, &shape[..]) {
+            (Some(r), [n, rest @ ..]) if r < *n => {
+                let size = bytes.len() / n;
+                wire::nested(&mut text, dtype, rest, &bytes[r * size..(r + 1) * size]);
+            }
+            _ => wire::nested(&mut text, dtype, &shape, bytes),
+        }
+        Ok(text)
+    };
+    let object = |row: Option<usize>| -> Answered<String> {
+        if specs.len() == 1 {
+            return part(0, row);
+        }
+        let member = |(i, s): (usize, &model::TensorSpec)| Ok(format!("{}:{}", json!(s.name), part(i, row)?));
+        Ok(format!("{{{}}}", specs.iter().enumerate().map(member).collect::<Answered<Vec<_>>>()?.join(",")))
+    };
+    if !is_row {
+        return Ok(format!("{{\"outputs\":{}}}", object(None)?));
+    }
+    let rows = answer.output(0).0.first().copied().unwrap_or(0);
+    let all = (0..rows).map(|r| object(Some(r))).collect::<Answered<Vec<_>>>()?;
+    Ok(format!("{{\"predictions\":[{}]}}", all.join(",")))
+}

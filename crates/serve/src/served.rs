@@ -1,0 +1,121 @@
+//! A version of a model that is being served: what runs it, its load and its counters.
+
+use crate::batcher::{Load, Policy};
+use crate::metrics::Stats;
+use ir::{Literal, Result};
+use model::{Model, Prepared, Signature};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// What can be served. Exported models are; tests put in others.
+pub trait Executable: Send + Sync {
+    /// What it takes and returns.
+    fn signature(&self) -> &Signature;
+    /// What runs it at these sizes of the free dimensions. May take long: it is compiled here.
+    fn prepare(&self, sizes: &[usize]) -> Result<Arc<dyn Run>>;
+    /// Bytes of its weights.
+    fn weight_bytes(&self) -> usize;
+}
+
+/// An [`Executable`] at fixed sizes.
+pub trait Run: Send + Sync {
+    /// The outputs for these inputs.
+    fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>>;
+}
+
+impl Executable for Model {
+    fn signature(&self) -> &Signature {
+        Model::signature(self)
+    }
+    fn prepare(&self, sizes: &[usize]) -> Result<Arc<dyn Run>> {
+        Ok(Arc::new(Model::prepare(self, sizes)?))
+    }
+    fn weight_bytes(&self) -> usize {
+        Model::weight_bytes(self)
+    }
+}
+
+impl Run for Prepared {
+    fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        Prepared::run(self, inputs)
+    }
+}
+
+/// The time since the process began to serve, in microseconds.
+pub fn now_us() -> u64 {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    // 0 means never.
+    START.elapsed().as_micros() as u64 + 1
+}
+
+/// What waits for a model on one engine.
+#[derive(Default)]
+pub(crate) struct Lane {
+    pub requests: AtomicUsize,
+    pub bytes: AtomicUsize,
+    /// Time of a full batch, as the engine last measured it.
+    pub batch_us: AtomicU64,
+    /// Rows of a full batch.
+    pub batch_rows: AtomicUsize,
+}
+
+impl Lane {
+    pub fn load(&self, backlog_us: u64, running_us: u64) -> Load {
+        Load {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            backlog_us,
+            running_us,
+            batch_us: self.batch_us.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A version of a model that is being served.
+pub struct Served {
+    /// Tells it from every other one of this process.
+    pub id: u64,
+    /// The name that requests use.
+    pub name: String,
+    /// Its version.
+    pub version: u64,
+    /// What runs it.
+    pub model: Arc<dyn Executable>,
+    /// How it is batched.
+    pub policy: Policy,
+    /// Its counters.
+    pub stats: Arc<Stats>,
+    /// By engine.
+    pub(crate) lanes: Vec<Lane>,
+    last_used_us: AtomicU64,
+}
+
+impl Served {
+    /// A model for so many engines.
+    pub fn new(name: &str, version: u64, model: Arc<dyn Executable>, policy: Policy, engines: usize) -> Served {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        Served {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+            version,
+            model,
+            policy,
+            stats: Arc::new(Stats::default()),
+            lanes: (0..engines).map(|_| Lane::default()).collect(),
+            last_used_us: AtomicU64::new(now_us()),
+        }
+    }
+    /// Notes that it is used now.
+    pub fn touch(&self) {
+        self.last_used_us.store(now_us(), Ordering::Relaxed);
+    }
+    /// How long it has not been used.
+    pub fn idle_us(&self) -> u64 {
+        now_us().saturating_sub(self.last_used_us.load(Ordering::Relaxed))
+    }
+    /// Requests that wait or run.
+    pub fn pending(&self) -> usize {
+        self.lanes.iter().map(|l| l.requests.load(Ordering::Relaxed)).sum()
+    }
+}

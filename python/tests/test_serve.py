@@ -1,0 +1,224 @@
+"""Exported models and the server: the answers of `talweg serve` are those of the model in this process."""
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+
+import talweg as tw
+from talweg import nn
+
+
+def make():
+    tw.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+
+
+def export(directory, net=None):
+    net = net or make()
+
+    def scores(x):
+        y = net(x)
+        return {"logits": y, "label": y.argmax(-1)}
+
+    tw.export(scores, directory, (tw.zeros(1, 6),), dynamic_shapes={"x": {0: "batch"}})
+    return scores
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server of one model: its address, and the model in this process."""
+    repository = tmp_path_factory.mktemp("repository")
+    export(repository / "net" / "1")
+    command = [sys.executable, "-m", "talweg", "serve", str(repository), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = server.stdout.readline()
+    assert line, "the server did not start"
+    try:
+        yield line.split()[3].rstrip("/"), tw.serve.load(repository / "net" / "1"), repository
+    finally:
+        server.terminate()
+        assert server.wait(60) == 0
+
+
+def example(rows=1, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, 6)).astype(np.float32)
+
+
+def same_shape_answer(ask, rows):
+    """Asks until the batch was not padded: then the answer is the model's, bit for bit."""
+    for _ in range(500):
+        answer, size = ask()
+        if size == rows:
+            return answer
+    raise AssertionError("the size was never compiled")
+
+
+def test_exported_models_run_here(tmp_path):
+    scores = export(tmp_path / "m")
+    model = tw.serve.load(tmp_path / "m")
+    assert model.name == "scores" and model.is_batched
+    assert [i["shape"] for i in model.inputs] == [["batch", 6]]
+    assert [o["name"] for o in model.outputs] == ["logits", "label"]
+    for rows in (1, 3, 17):
+        x = tw.tensor(example(rows))
+        got, want = model(x), scores(x)
+        assert tw.allclose(got["logits"], want["logits"], atol=1e-5) and tw.equal(got["label"], want["label"])
+    assert "scores" in repr(model)
+    with pytest.raises(tw.errors.Error, match="expected f32"):
+        model(tw.zeros(2, 5))
+    with pytest.raises(TypeError, match="'x' is missing"):
+        model()
+
+
+def test_dimensions_have_bounds_and_names(tmp_path):
+    def f(tokens, mask):
+        return (tokens * mask).sum(1)
+
+    length = tw.Dim("length", max=8)
+    shapes = {"tokens": {0: "batch", 1: length}, "mask": {0: "batch", 1: length}}
+    tw.export(f, tmp_path / "m", (tw.ones(2, 3),), {"mask": tw.ones(2, 3)}, dynamic_shapes=shapes, name="masked", output_names=["sum"])
+    model = tw.serve.load(tmp_path / "m")
+    assert model(tokens=tw.ones(1, 8), mask=tw.ones(1, 8))["sum"].tolist() == [8.0]
+    with pytest.raises(tw.errors.Error, match="length is 9"):
+        model(tw.ones(1, 9), tw.ones(1, 9))
+    with pytest.raises(tw.errors.Error, match="length is 4, but was 3"):
+        model(tw.ones(1, 3), tw.ones(1, 4))
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    x = tw.ones(2, 3)
+    with pytest.raises(ValueError, match="call eval"):
+        tw.export(nn.Dropout(0.5).train(), tmp_path / "m", (x,))
+    with pytest.raises(tw.errors.Error, match="draws random numbers"):
+        tw.export(lambda x: x + tw.rand(3), tmp_path / "m", (x,))
+    with pytest.raises(tw.errors.Error, match="depends on the size"):
+        tw.export(lambda x: x.relu() if x.shape[0] > 4 else x.tanh(), tmp_path / "m", (x,), dynamic_shapes={"x": {0: "n"}})
+    with pytest.raises(ValueError, match="no input 'y'"):
+        tw.export(lambda x: x, tmp_path / "m", (x,), dynamic_shapes={"y": {0: "n"}})
+    with pytest.raises(TypeError, match="must be a tensor"):
+        tw.export(lambda x, n: x, tmp_path / "m", (x, 3))
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_client_gets_the_models_answers(served):
+    url, model, _ = served
+    with tw.serve.Client(url) as client:
+        assert client.is_live() and client.is_ready() and client.is_ready("net") and not client.is_ready("other")
+        assert client.metadata("net")["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 6]}]
+        for rows in (1, 2, 9):
+            x = example(rows, rows)
+            want = model(x)
+            got = client.infer("net", {"x": tw.tensor(x)}, priority=1, timeout_ms=30_000)
+            assert np.array_equal(got["label"], want["label"].numpy())
+            np.testing.assert_allclose(got["logits"], want["logits"].numpy(), atol=1e-5)
+        assert client.statistics("net")["model_stats"][0]["inference_stats"]["success"]["count"] >= 3
+        with pytest.raises(tw.serve.ServerError, match="no model") as e:
+            client.infer("other", {"x": x})
+        assert e.value.status == 404
+        with pytest.raises(tw.serve.ServerError, match="expected f32"):
+            client.infer("net", {"x": np.zeros((1, 5), np.float32)})
+
+
+def test_plain_requests_are_exact(served):
+    url, model, _ = served
+
+    def ask(rows):
+        x = example(rows, 7)
+        body = {"inputs": [{"name": "x", "shape": [rows, 6], "datatype": "FP32", "data": x.tolist()}]}
+
+        def send():
+            request = urllib.request.Request(f"{url}/v2/models/net/infer", json.dumps(body).encode())
+            answer = json.load(urllib.request.urlopen(request, timeout=60))
+            return answer["outputs"], answer["parameters"]["batch_size"]
+
+        outputs = same_shape_answer(send, rows)
+        assert np.array_equal(np.float32(outputs[0]["data"]).reshape(rows, 4), model(x)["logits"].numpy())
+
+    ask(1)
+    ask(5)
+    row = urllib.request.Request(f"{url}/v1/models/net:predict", json.dumps({"instances": example(2).tolist()}).encode())
+    assert len(json.load(urllib.request.urlopen(row, timeout=60))["predictions"]) == 2
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_tritonclient(served, protocol, is_binary):
+    triton = pytest.importorskip(f"tritonclient.{protocol}", reason=f"tritonclient[{protocol}] is not installed")
+    url, model, _ = served
+    with triton.InferenceServerClient(url.removeprefix("http://")) as client:
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("net")
+        metadata = client.get_model_metadata("net")
+        assert (metadata["platform"] if protocol == "http" else metadata.platform) == "talweg"
+        x = example(3, 5)
+        tensor = triton.InferInput("x", [3, 6], "FP32")
+        if protocol == "http":
+            tensor.set_data_from_numpy(x, binary_data=is_binary)
+            outputs = [triton.InferRequestedOutput("logits", binary_data=is_binary)]
+        else:
+            tensor.set_data_from_numpy(x)
+            outputs = [triton.InferRequestedOutput("logits")] if is_binary else None
+
+        def ask():
+            result = client.infer("net", [tensor], outputs=outputs, request_id="1", timeout=30_000_000, priority=1)
+            response = result.get_response()
+            size = response["parameters"]["batch_size"] if protocol == "http" else response.parameters["batch_size"].int64_param
+            return result.as_numpy("logits"), size
+
+        assert np.array_equal(same_shape_answer(ask, 3), model(x)["logits"].numpy())
+        packing = dict(request_compression_algorithm="gzip", response_compression_algorithm="gzip") if protocol == "http" else {}
+        assert client.infer("net", [tensor], **packing).as_numpy("label").shape == (3,)
+        index = client.get_model_repository_index()
+        assert (index[0]["state"] if protocol == "http" else index.models[0].state) == "READY"
+        statistics = client.get_inference_statistics("net")
+        assert (statistics["model_stats"][0]["inference_count"] if protocol == "http" else statistics.model_stats[0].inference_count) > 0
+        client.load_model("net")
+        from tritonclient.utils import InferenceServerException
+
+        with pytest.raises(InferenceServerException, match="no model"):
+            client.infer("other", [tensor])
+
+
+def test_a_new_version_under_load(served):
+    url, _, repository = served
+    is_done, failures = threading.Event(), []
+
+    def ask():
+        with tw.serve.Client(url) as client:
+            while not is_done.is_set():
+                try:
+                    client.infer("net", {"x": example()})
+                except Exception as e:
+                    failures.append(e)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for t in threads:
+        t.start()
+    with tw.serve.Client(url) as client:
+        for version in (2, 3):
+            export(repository / "net" / str(version))
+            client.load("net")
+            assert client.metadata("net")["versions"] == [str(version)]
+    is_done.set()
+    for t in threads:
+        t.join()
+    assert failures == []
+
+
+def test_the_command_infers_and_measures(served):
+    url, _, repository = served
+    run = lambda *words: subprocess.run([sys.executable, "-m", "talweg", *words], capture_output=True, text=True, timeout=120)
+    host = url.removeprefix("http://")
+    shown = run("infer", str(repository / "net" / "1"))
+    assert "f32[batch, 6]" in shown.stdout, shown.stderr
+    here = run("infer", str(repository / "net" / "1"), "x=[[1,2,3,4,5,6]]")
+    there = run("infer", "net", "x=[[1,2,3,4,5,6]]", "--server", host)
+    assert here.returncode == 0 and there.stdout == here.stdout, there.stderr
+    for mode in (["--clients", "4"], ["--rate", "50", "--clients", "64"]):
+        report = json.loads(run("bench", "serve", "--server", host, "--model", "net", "--seconds", "1", *mode).stdout)
+        assert report["answered"] > 0 and report["failed"] == 0
+        assert 0 < report["p50_ms"] <= report["p99_ms"] <= report["max_ms"]
