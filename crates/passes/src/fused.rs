@@ -94,9 +94,9 @@ impl Fused {
     /// before it.
     pub fn verify(&self) -> Result<()> {
         let ends = self.waves.iter().map(|w| w.end);
-        let starts = std::iter::once(0).chain(ends.clone());
+        let starts = std::iter::once(0).chain(ends);
         if !self.waves.iter().map(|w| w.start).eq(starts.take(self.waves.len()))
-            || ends.last().unwrap_or(0) != self.regions.len()
+            || self.waves.last().map_or(0, |w| w.end) != self.regions.len()
         {
             return Err(Error::bug("waves do not cover the regions in order"));
         }
