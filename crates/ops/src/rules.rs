@@ -280,6 +280,8 @@ macro_rules! scalar_row {
             ..ir::Op::DEFAULT
         };
         const INT: Option<fn($($crate::scalar_row!(@int $x)),*) -> i128> = $crate::option!($($int)?);
+        // A row may state every field.
+        #[allow(clippy::needless_update)]
         const SCALAR: ir::Scalar = ir::Scalar {
             arity: $arity,
             out: ir::Out::$out,
