@@ -2,7 +2,7 @@
 //! and can be gone on from.
 
 use cpu as _;
-use data::{Augment, Csv, Dataset, Images, Kind, Loader, picture};
+use data::{Augment, Csv, Dataset, Images, Loader, picture};
 use std::path::Path;
 use talweg_nn::optim::{Optimizer, Sgd};
 use talweg_nn::train::{Checkpoints, Outcome, Trainer};
@@ -87,7 +87,7 @@ fn a_bad_row_is_found_before_training_begins() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     std::fs::write(&path, "a,b,class\n1,2,0\n3,four,1\n").unwrap();
-    let table = || Csv::new().numbers("x", Kind::F32, ["a", "b"]).label("y", "class", 2);
+    let table = || Csv::new().numbers("x", DType::F32, ["a", "b"]).label("y", "class", 2);
     let e = Error::from(table().read(&path).unwrap_err()).to_string();
     assert!(e.contains("table.csv: line 3, column b: expected a number (f32), found \"four\""), "{e}");
     std::fs::write(&path, "a,b,class\n1,2,0\n3,4,2\n").unwrap();

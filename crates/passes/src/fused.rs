@@ -93,10 +93,9 @@ impl Fused {
     /// An error unless waves cover the regions in order and each region reads only what is given or was written
     /// before it.
     pub fn verify(&self) -> Result<()> {
-        let ends = self.waves.iter().map(|w| w.end);
-        let starts = std::iter::once(0).chain(ends.clone());
+        let starts = std::iter::once(0).chain(self.waves.iter().map(|w| w.end));
         if !self.waves.iter().map(|w| w.start).eq(starts.take(self.waves.len()))
-            || ends.last().unwrap_or(0) != self.regions.len()
+            || self.waves.last().map_or(0, |w| w.end) != self.regions.len()
         {
             return Err(Error::bug("waves do not cover the regions in order"));
         }
