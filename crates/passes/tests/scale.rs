@@ -43,7 +43,7 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     assert!(bytes < 1 << 20, "a chain needs a few values at a time: {bytes} bytes");
 }
 
-/// A device with all stages, where some regions of the first third of a graph may fail.
+/// A device with all stages, where some regions of the first fifth of a graph, which compute forward, may fail.
 struct Device;
 
 impl Target for Device {
@@ -68,7 +68,7 @@ impl Target for Device {
     }
     fn may_fail(&self, fused: &Fused, r: usize) -> bool {
         let node = fused.regions[r].nodes()[0] as usize;
-        node.is_multiple_of(7) && 3 * node < fused.graph.nodes.len()
+        node.is_multiple_of(7) && 5 * node < fused.graph.nodes.len()
     }
 }
 

@@ -298,7 +298,7 @@ impl Queue {
             }
         }
         let (rows, tail) = self.split(sizes);
-        let group = self.group(&tail.to_vec()) as usize;
+        let group = self.group(tail) as usize;
         let g = &mut self.groups[group];
         g.programs.insert(rows, program);
         g.sizes = g.programs.keys().copied().collect();
@@ -367,7 +367,7 @@ impl State {
         let id = self.next_id;
         let queue = self.queue(&job.served);
         let (rows, tail) = queue.split(&job.sizes);
-        let group = queue.group(&tail.to_vec());
+        let group = queue.group(tail);
         let (priority, arrived_us, deadline_us) = (job.priority, job.arrived_us, job.deadline_us);
         queue.batcher.push(Entry { id, group, rows, priority, arrived_us, deadline_us });
         queue.jobs.insert(id, job);

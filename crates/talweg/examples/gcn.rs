@@ -9,8 +9,8 @@
 //! epochs, 3 s on two cores, **81.5 %** of the 1,000 test papers are right, as the mean of three seeds
 //! (published: 81.5 %). Without a folder it uses a synthetic graph.
 
+use talweg::data::Csv;
 use talweg::data::random::Random;
-use talweg::data::{Csv, DType, Dataset};
 use talweg::nn::metrics::Accuracy;
 use talweg::nn::{Gcn, tensor_of};
 use talweg::prelude::*;

@@ -12,7 +12,9 @@ const HOMONYMS: &[(&str, &[&str])] = &[
     ("crates/cuda/src/dnn/", &["dropout"]),
     ("crates/cuda/src/emit/", &["put", "sum", "max", "min"]),
     ("crates/cuda/src/library/nccl.rs", &["prod", "max", "min"]),
+    ("crates/cuda/src/rewrite/rows.rs", &["dropout"]),
     ("crates/ir/src/dtype.rs", &["complex"]),
+    ("crates/ops/src/collective/", &["sum", "prod", "max", "min", "mean"]),
     ("crates/ops/src/loss/mod.rs", &["mean", "sum"]),
     ("crates/passes/src/", &["fold"]),
 ];

@@ -24,7 +24,11 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("nn-derive", &[], &[]),
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("parallel", &["ir", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
-    ("talweg", &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "nn", "data", "dist", "parallel"], &["testkit"]),
+    (
+        "talweg",
+        &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "nn", "data", "dist", "parallel"],
+        &["testkit"],
+    ),
     ("py", &["ir", "runtime", "tensor", "model", "data", "nn", "talweg"], &[]),
     ("testkit", &["ir", "passes", "runtime", "ops", "tensor"], &["cpu", "tensor"]),
     ("xtask", &[], &[]),

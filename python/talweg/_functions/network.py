@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
     >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    (2, 2, 5, 4)
+    talweg.Size([2, 2, 5, 4])
     """
     return _functional().scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, query_lengths=query_lengths, key_lengths=key_lengths

@@ -363,10 +363,7 @@ impl Emitter<'_> {
         match p {
             1.0 => Some(x),
             2.0 => self.apply(MUL, &[x, x]),
-            3.0 => {
-                let y = self.apply(MUL, &[x, x])?;
-                self.apply(MUL, &[y, x])
-            }
+            3.0 => self.apply(MUL, &[x, x]).and_then(|y| self.apply(MUL, &[y, x])),
             -1.0 => self.apply(RECIP, &[x]),
             _ => None,
         }

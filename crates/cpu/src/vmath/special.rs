@@ -6,8 +6,8 @@
 #![allow(unsafe_code, clippy::excessive_precision)]
 
 use super::coefficients::{
-    BERNOULLI, COSPI, ERF, ERFCX, ERFINV_CENTER, ERFINV_CENTER_SHORT, ERFINV_MIDDLE, ERFINV_TAIL, I0_HIGH, I0_LOW, I1_HIGH, I1_LOW, LGAMMA,
-    SINPI,
+    BERNOULLI, COSPI, ERF, ERFCX, ERFINV_CENTER, ERFINV_CENTER_SHORT, ERFINV_MIDDLE, ERFINV_TAIL, I0_HIGH, I0_LOW,
+    I1_HIGH, I1_LOW, LGAMMA, SINPI,
 };
 use super::math::{exp, horner, log};
 use super::simd::Vector;

@@ -19,6 +19,10 @@ const SIGMOID: &str = "(1 / (1 + exp(-{0})))";
 pub fn is(n: &FlatNode, code: &str) -> bool {
     n.op.scalar().is_some_and(|s| s.code == code)
 }
+/// Whether a node only copies its operand.
+pub fn is_copy(n: &FlatNode) -> bool {
+    is(n, "{0}") && !is_cast(n)
+}
 /// Whether a node converts to another element type.
 pub fn is_cast(n: &FlatNode) -> bool {
     n.op.scalar().is_some_and(|s| s.out == Out::Cast)

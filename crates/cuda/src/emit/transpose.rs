@@ -54,7 +54,7 @@ const SIDE_BYTES: usize = 128;
 fn bytes(b: &Body, t: &Turn) -> Option<Kernel> {
     let is_moved = |s: &Step| match s {
         Step::Load { .. } => true,
-        Step::Scalar { node, .. } => b.graph.nodes[*node as usize].op.name == "copy",
+        Step::Scalar { node, .. } => scalar::is_copy(&b.graph.nodes[*node as usize]),
         _ => false,
     };
     let [store] = b.stores.as_slice() else { return None };

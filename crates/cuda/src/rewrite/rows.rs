@@ -1,6 +1,7 @@
 //! Rows of ops that exist on this device alone: GEMM with an epilogue, and ops in the layouts that NVIDIA's libraries
 //! want. Rewrites put them into graphs after differentiation.
 
+use crate::claims::op;
 use crate::library::epilogue;
 use ir::{AttrKind, Call, DType, Error, Grad, Layout, Meaning, Op, Result, Shape, Type, Types};
 
@@ -30,7 +31,7 @@ pub fn permuted(t: &Type, axes: &[i64]) -> Type {
 }
 
 pub static PERMUTE: Op = row(
-    "permute",
+    op::PERMUTE,
     "Dimensions in another order.",
     &[("axes", AttrKind::Ints)],
     |c| Ok(Types::from_iter([permuted(&c.types[0], c.attrs.ints("axes")?)])),
@@ -44,7 +45,7 @@ pub static PERMUTE: Op = row(
     }),
 );
 pub static RESHAPE: Op = row(
-    "reshape",
+    op::RESHAPE,
     "The same elements in another shape.",
     &[("shape", AttrKind::Ints)],
     |c| shaped(c.dtype(0), c),

@@ -126,6 +126,8 @@ pub struct Client {
     full: BTreeSet<u32>,
     /// How old what this worker has may be to be read again; `None`: it asks each time.
     reuse: Option<u64>,
+    /// Whether reads come from the store until the next step, whatever the rule says.
+    rereads: bool,
     /// Blocks that it has, with the closed steps that they contain.
     cache: BTreeMap<(u32, u32), (u64, Arc<Vec<f32>>)>,
     staleness: [u64; 17],
@@ -156,6 +158,7 @@ impl Client {
             full: BTreeSet::new(),
             reuse: None,
             cache: BTreeMap::new(),
+            rereads: false,
             staleness: [0; 17],
         }
     }
@@ -163,9 +166,11 @@ impl Client {
     pub fn reuse(&mut self, rule: &Rule) {
         self.reuse = rule.bound.filter(|_| rule.reads != Reads::Fresh);
     }
-    /// What it has read is not fresh enough any more, whatever the rule says.
+    /// Cached reads are not fresh enough any more, whatever the rule says; nor are those that servers have sent on
+    /// their own and that still arrive.
     pub(crate) fn forget(&mut self) {
         self.cache.clear();
+        self.rereads = true;
     }
     /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
     /// counts all beyond.
@@ -319,6 +324,7 @@ impl Client {
         }
         assert!(self.parts.iter().all(|p| p.held.is_none() && p.index == 0), "a settled step holds nothing back");
         self.step += 1;
+        self.rereads = false;
         self.settled = self.step;
         if self.drops {
             // Only past steps that every partition has closed: another might still need this worker.
@@ -329,7 +335,7 @@ impl Client {
     /// Asks for a block, or rows of it; answers the number of the question.
     pub fn pull(&mut self, table: u32, block: u32, rows: Rows) -> (u64, Outbox) {
         let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
-        let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
+        let is_fresh = |closed: u64| !self.rereads && self.reuse.is_some_and(|bound| self.step <= closed + bound);
         let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();
         let (clock, request) = (self.step, self.reads.next());
         let partition = self.map.partition(table, block);

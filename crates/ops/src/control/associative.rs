@@ -5,7 +5,7 @@ use ir::Site;
 
 /// Running combinations of the rows of `xs` along the first axis: row `i` of the result combines
 /// rows `0..=i`. `f` combines many pairs at once: it gets rows that come earlier and the rows that
-/// follow them, and must be associative. Unlike [`super::scan()`] it takes only about 2 log₂ n calls,
+/// follow them, and must be associative. Unlike [`scan`](super::scan()) it takes only about 2 log₂ n calls,
 /// which run in parallel.
 ///
 /// ```

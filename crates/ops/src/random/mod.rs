@@ -4,7 +4,7 @@
 //! every device and in every order of evaluation; different counters give independent ones. The
 //! first elements of a longer sample equal those of a shorter one. A third number says how many rows of
 //! a larger sample come before: so processes draw parts of one sample, each its own.
-//! In loops and under `vmap`, [`fold`] makes a key for each iteration and example out of one.
+//! In loops and under `vmap`, `fold` makes a key for each iteration and example out of one.
 
 crate::table! {
     dropout,
