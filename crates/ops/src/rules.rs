@@ -280,8 +280,7 @@ macro_rules! scalar_row {
             ..ir::Op::DEFAULT
         };
         const INT: Option<fn($($crate::scalar_row!(@int $x)),*) -> i128> = $crate::option!($($int)?);
-        // A row may state every field.
-        #[allow(clippy::needless_update)]
+        #[allow(clippy::needless_update, reason = "a row may state every field")]
         const SCALAR: ir::Scalar = ir::Scalar {
             arity: $arity,
             out: ir::Out::$out,

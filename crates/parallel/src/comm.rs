@@ -95,7 +95,7 @@ impl Comm {
             State::Failed(e) => return Err(failed(dist::Error::Lost(format!("no more collectives after: {e}")))),
             State::New(_) => return Err(Error::bug("joined above")),
         };
-        let operation = Operation { group: group, signature, element, deadline: Instant::now() + timeout()? };
+        let operation = Operation { group, signature, element, deadline: Instant::now() + timeout()? };
         self.counters.collective(|| f(&mut **communicator, &operation)).map_err(|e| {
             let kind = kind(&e);
             let e = format!("over ranks {:?}: {e}", group.ranks());
