@@ -372,35 +372,35 @@ class Tensor:
     def adaptive_avg_pool3d(self, out: ShapeLike) -> Tensor:
         """The means of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
     def adaptive_max_pool1d(self, out: ShapeLike) -> Tensor:
-        """The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
+        """The largest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
     def adaptive_max_pool1d_index(self, out: ShapeLike) -> tuple[Tensor, Tensor]:
-        """The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their places."""
+        """The largest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their indices."""
     def adaptive_max_pool2d(self, out: ShapeLike) -> Tensor:
-        """The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`)."""
+        """The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`)."""
     def adaptive_max_pool2d_index(self, out: ShapeLike) -> tuple[Tensor, Tensor]:
-        """The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
-        places in the flattened plane."""
+        """The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
+        indices in the flattened plane."""
     def adaptive_max_pool3d(self, out: ShapeLike) -> Tensor:
-        """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
+        """The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
     def adaptive_max_pool3d_index(self, out: ShapeLike) -> tuple[Tensor, Tensor]:
-        """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
-        their places in the flattened volume."""
+        """The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
+        their indices in the flattened volume."""
     def all(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """Whether every element is not zero along axes (`..` for all), which disappear."""
+        """Whether every element is not zero along axes (`..` for all), which are removed."""
     def bitwise_and(self, other: TensorLike) -> Tensor:
         """Logical and of bool, bitwise and of integers, elementwise."""
     def angle(self) -> Tensor:
         """0 for numbers that are not negative, π for the others, elementwise; NaN stays NaN."""
     def any(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """Whether some element is not zero along axes (`..` for all), which disappear."""
+        """Whether some element is not zero along axes (`..` for all), which are removed."""
     def argmax(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """The place of the greatest element along an axis, which disappears, or in the flattened tensor
+        """The index of the largest element along an axis, which is removed, or in the flattened tensor
         for `..`; the first of equal ones."""
     def argmin(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """The place of the least element along an axis, which disappears, or in the flattened tensor
+        """The index of the smallest element along an axis, which is removed, or in the flattened tensor
         for `..`; the first of equal ones."""
     def argsort_descending(self, dim: builtins.int = -1) -> Tensor:
-        """The places that would bring the elements along an axis into descending order."""
+        """The indices that sort an axis in descending order."""
     def asin(self) -> Tensor:
         """The angle in [-π/2, π/2] with this sine, elementwise; NaN outside [-1, 1]."""
     def asinh(self) -> Tensor:
@@ -445,7 +445,7 @@ class Tensor:
     def bmm(self, other: TensorLike) -> Tensor:
         """Products of two lists of matrices of one length, without broadcasting."""
     def bottom_k(self, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The `k` least elements along an axis, least first, and their places."""
+        """The `k` smallest elements along an axis, smallest first, and their indices."""
     def broadcast_to(self, shape: ShapeLike) -> Tensor:
         """Repeated to a larger shape by NumPy's rule, without copying."""
     def cast_like(self, other: TensorLike) -> Tensor:
@@ -454,7 +454,7 @@ class Tensor:
         """The p-norm of the difference of every vector `[…, I, M]` from every one of `other`
         `[…, J, M]`: `[…, I, J]`."""
     def ceil(self) -> Tensor:
-        """The least whole number that is not less, elementwise.
+        """The smallest integer not less than x, elementwise.
 
         >>> tensor([-1.5, 1.5]).ceil().tolist()  # by hand
         [-1.0, 2.0]"""
@@ -518,11 +518,11 @@ class Tensor:
         """The cosine of the angle between vectors along an axis of the common shape; lengths count as
         at least `eps` (usually 1e-8)."""
     def count_nonzero(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """How many elements are not zero along axes (`..` for all), which disappear."""
+        """How many elements are not zero along axes (`..` for all), which are removed."""
     def cross(self, other: TensorLike, dim: builtins.int = -1) -> Tensor:
         """Vector product along an axis of size 3; the other dimensions broadcast."""
     def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, label_smoothing: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
-        """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+        """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class labels `[N, *D]` or class probabilities
         `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean."""
     def ctc_loss(self, targets: TensorLike, times: TensorLike, lengths: TensorLike, blank: builtins.int | None = None, zero_infinity: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
         """Connectionist temporal classification: how unlikely the targets `[N, S]` are under these
@@ -625,22 +625,22 @@ class Tensor:
         products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a
         scale that makes use of the whole type. What `autocast` in f8e4m3 makes of `linear`."""
     def floor(self) -> Tensor:
-        """The greatest whole number that is not greater, elementwise.
+        """The largest integer not greater than x, elementwise.
 
         >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
         [-2.0, 1.0]"""
     def floor_divide(self, other: TensorLike) -> Tensor:
         """Quotient rounded down, elementwise, as Python's `//`: of floats, `a - a % b` divided by b. An infinite dividend
-        gives an infinite quotient, as the array API wants; integer division by 0 gives 0.
+        gives an infinite quotient, as the array API wants; integer division by 0 returns 0.
 
         >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
         [3.0, -4.0, -4.0]"""
     def fmax(self, other: TensorLike) -> Tensor:
-        """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
+        """The larger of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
     def fmin(self, other: TensorLike) -> Tensor:
-        """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
+        """The smaller of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
     def fmod(self, other: TensorLike) -> Tensor:
-        """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
+        """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 returns 0.
 
         >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()  # C standard: fmod has the sign of the first operand
         [2.0, -2.0, 2.0]"""
@@ -673,11 +673,11 @@ class Tensor:
     def global_avg_pool(self) -> Tensor:
         """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
     def global_max_pool(self) -> Tensor:
-        """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
+        """The largest element of each channel of `[N, C, *S]`: `[N, C]`."""
     def glu(self, dim: builtins.int = -1) -> Tensor:
         """The first half along an axis times the sigmoid of the second half."""
     def grid_sample(self, grid: TensorLike, mode: str = "bilinear", padding: str = "zeros", align_corners: builtins.bool = False) -> Tensor:
-        """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
+        """An image `[N, C, *S]` sampled at coordinates `[N, *Q, D]`; see the row for their meaning."""
     def group_norm(self, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
         variance 1; then times a weight and plus a bias for each channel, if given."""
@@ -785,13 +785,13 @@ class Tensor:
         """x divided by (k + alpha m)^beta, where m is the mean square over `size` neighboring
         channels (axis 1), counting missing ones as 0."""
     def log(self) -> Tensor:
-        """Natural logarithm, elementwise; negative numbers give NaN."""
+        """Natural logarithm, elementwise; NaN for negative numbers."""
     def log10(self) -> Tensor:
-        """Logarithm to base 10, elementwise; negative numbers give NaN."""
+        """Logarithm to base 10, elementwise; NaN for negative numbers."""
     def log1p(self) -> Tensor:
         """log(1 + x) without cancellation near 0, elementwise."""
     def log2(self) -> Tensor:
-        """Logarithm to base 2, elementwise; negative numbers give NaN.
+        """Logarithm to base 2, elementwise; NaN for negative numbers.
 
         >>> tensor([1.0, 8.0, 0.5]).log2().tolist()  # by hand
         [0.0, 3.0, -1.0]"""
@@ -818,7 +818,7 @@ class Tensor:
     def logit_eps(self, eps: builtins.float = 1e-5) -> Tensor:
         """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
     def lstsq(self, b: TensorLike) -> Tensor:
-        """The X of least length among those that make A X - B shortest, for this matrix A."""
+        """The X of smallest length among those that make A X - B shortest, for this matrix A."""
     def lt(self, other: TensorLike) -> Tensor:
         """Whether `a < b`, elementwise; false where either is NaN.
 
@@ -839,43 +839,43 @@ class Tensor:
     def matrix_exp(self) -> Tensor:
         """The exponential of a square matrix, or of each of a batch."""
     def matrix_norm(self, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdim: builtins.bool = False) -> Tensor:
-        """The size of the matrices along two axes (rows, columns), which disappear."""
+        """The size of the matrices along two axes (rows, columns), which are removed."""
     def matrix_power(self, n: builtins.int = 1) -> Tensor:
         """A square matrix multiplied with itself `n` times; a negative power is that of the inverse."""
     def max_index(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The greatest element along one axis, which disappears, and its place: the first of equal ones,
+        """The largest element along one axis, which is removed, and its index: the first of equal ones,
         which alone gets the gradient."""
     def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
-        """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
+        """The largest element of each window of `[N, C, L]` (or `[C, L]`)."""
     def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-        """`max_pool1d` with the place of each greatest element."""
+        """`max_pool1d` with the index of each largest element."""
     def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
-        """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
+        """The largest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
     def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-        """`max_pool2d` with the place of each greatest element in the flattened plane."""
+        """`max_pool2d` with the index of each largest element in the flattened plane."""
     def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> Tensor:
-        """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
+        """The largest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
     def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-        """`max_pool3d` with the place of each greatest element in the flattened volume."""
+        """`max_pool3d` with the index of each largest element in the flattened volume."""
     def maximum(self, other: TensorLike) -> Tensor:
-        """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+        """The larger of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
         >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()  # by hand
         [2.0, 5.0]"""
     def mean(self, dim: Axis = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
+        """Arithmetic mean along axes (`..` for all), which are removed; integers are converted to f32."""
     def median_index(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The middle element along an axis and its place;
+        """The middle element along an axis and its index;
         of an even number, the lower of the two in the middle. The axis disappears."""
     @staticmethod
     def meshgrid(axes: Sequence[TensorLike]) -> tuple[Tensor, ...]:
         """For vectors of coordinates, the coordinates of each point of the grid they span: result i
         varies along axis i (PyTorch's and NumPy's `indexing="ij"`)."""
     def min_index(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The least element along one axis, which disappears, and its place: the first of equal ones,
+        """The smallest element along one axis, which is removed, and its index: the first of equal ones,
         which alone gets the gradient."""
     def minimum(self, other: TensorLike) -> Tensor:
-        """The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+        """The smaller of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
         >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()  # by hand
         [1.0, 4.0]"""
@@ -900,9 +900,9 @@ class Tensor:
         p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
     def nan_to_num(self, nan: builtins.float = 0.0, posinf: builtins.float = 1.7976931348623157e308, neginf: builtins.float = -1.7976931348623157e308) -> Tensor:
         """x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element
-        type's greatest become that."""
+        type's largest become that."""
     def nanmedian_index(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The middle element along an axis and its place, with NaN left out;
+        """The middle element along an axis and its index, with NaN left out;
         of an even number, the lower of the two in the middle. The axis disappears."""
     def ndtr(self) -> Tensor:
         """The probability that a normal variable is not above x, elementwise.
@@ -927,7 +927,7 @@ class Tensor:
     def bitwise_not(self) -> Tensor:
         """Logical not of bool, bitwise not of integers, elementwise."""
     def one_hot(self, classes: builtins.int, dtype: DTypeLike = "float32") -> Tensor:
-        """For each class number a row of `classes` elements with a one at its place, as a new last
+        """For each class label a row of `classes` elements with a one at its index, as a new last
         dimension; zeros for numbers beyond."""
     def ones_like(self) -> Tensor:
         """Ones of this tensor's shape and type."""
@@ -935,12 +935,12 @@ class Tensor:
         """Logical or of bool, bitwise or of integers, elementwise."""
     def pairwise_distance(self, other: TensorLike, p: builtins.float = 2.0, eps: builtins.float = 1e-6, keepdim: builtins.bool = False) -> Tensor:
         """The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
-        which disappears."""
+        which is removed."""
     def pinv(self) -> Tensor:
         """Moore's and Penrose's inverse; singular values below the precision of the type times the
         larger size count as zero."""
     def pinv_rtol(self, rtol: builtins.float) -> Tensor:
-        """`pinv` where singular values not above `rtol` times the greatest count as zero."""
+        """`pinv` where singular values not above `rtol` times the largest count as zero."""
     def pixel_shuffle(self, factor: builtins.int) -> Tensor:
         """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
         `[.., c, h·f, w·f]`."""
@@ -957,7 +957,7 @@ class Tensor:
         """x where it is positive, else x times a weight: a single one, or one for each channel, which
         is axis 1."""
     def put_add(self, index: TensorLike, src: TensorLike) -> Tensor:
-        """Values added at places of the flattened tensor; negative places count from the end."""
+        """Values added at indices of the flattened tensor; negative indices count from the end."""
     def qr_full(self) -> tuple[Tensor, Tensor]:
         """`qr` with a square Q, whose additional columns span what is left, and as many rows
         of R."""
@@ -975,7 +975,7 @@ class Tensor:
         counter."""
     @staticmethod
     def random_bits(key: TensorLike, shape: ShapeLike) -> Tensor:
-        """32 random bits for each element, u32, a function of the key and the element's place alone.
+        """32 random bits for each element, u32, a function of the key and the element's index alone.
         A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
         these in a larger draw."""
     @staticmethod
@@ -1020,7 +1020,7 @@ class Tensor:
         >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
         [0.0, 0.5, 6.0]"""
     def rem(self, other: TensorLike) -> Tensor:
-        """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 gives 0.
+        """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 returns 0.
 
         >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()  # Python manual: % has the sign of the second operand
         [2.0, 1.0, -1.0]"""
@@ -1035,7 +1035,7 @@ class Tensor:
         """x divided by the root of its mean square over the last `axes` dimensions; then times a
         weight of their shape, if given."""
     def rope(self, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
-        """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
+        """Rotary position embedding: pairs along the last axis of `[…, L, E]` rotated by angles given
         as cosines and sines `[L, E / 2]` (see `rope_table`). A pair is (i, i + E / 2), or
         neighbors (2 i, 2 i + 1) if `interleaved`."""
     @staticmethod
@@ -1053,16 +1053,16 @@ class Tensor:
     def searchsorted_right(self, values: TensorLike) -> Tensor:
         """For each value, the number of elements of this ascending sequence that are not greater."""
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """One element along an axis, which disappears; a negative index counts from the end."""
+        """One element along an axis, which is removed; a negative index counts from the end."""
     def selu(self) -> Tensor:
         """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
 
         >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
         [-1.1113307378125625, 0.0, 1.0507009873554805]"""
     def bitwise_left_shift(self, other: TensorLike) -> Tensor:
-        """Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none."""
+        """Bits of `a` shifted left by `b`, elementwise; 0 for shifts above 63 or below 0."""
     def bitwise_right_shift(self, other: TensorLike) -> Tensor:
-        """Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that."""
+        """Bits of `a` shifted right by `b`, keeping the sign, elementwise: `a / 2ᵇ` rounded down; larger shifts count as 63."""
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x)), elementwise.
 
@@ -1094,7 +1094,7 @@ class Tensor:
         """d² / (2 beta) where the difference |d| from a target is below beta, else |d| − beta / 2,
         reduced."""
     def softmax_cross_entropy(self, target: TensorLike, dim: builtins.int = -1) -> Tensor:
-        """−Σ p log softmax(x) along an axis, which disappears, for these logits x and a target
+        """−Σ p log softmax(x) along an axis, which is removed, for these logits x and a target
         distribution p of the same shape."""
     def softmin(self, dim: builtins.int = -1) -> Tensor:
         """Softmax of the negative along an axis."""
@@ -1115,11 +1115,11 @@ class Tensor:
         vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
         when the value is computed."""
     def sort_descending(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The elements along an axis in descending order, and the place each came from."""
+        """The elements along an axis in descending order, and the original index of each."""
     def split_sizes(self, sizes: ShapeLike, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
     def sqrt(self) -> Tensor:
-        """Square root, elementwise; negative numbers give NaN."""
+        """Square root, elementwise; NaN for negative numbers."""
     def square(self) -> Tensor:
         """x times x, elementwise.
 
@@ -1134,7 +1134,7 @@ class Tensor:
     def stop_gradient(self) -> Tensor:
         """The same value; no gradient flows through it."""
     def sum(self, dim: Axis = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits."""
+        """Sum along axes (`..` for all), which are removed; integers and bool are summed in 64 bits."""
     def svd_full(self) -> tuple[Tensor, Tensor, Tensor]:
         """`svd` with square U and V*, whose additional vectors span what is left."""
     def svdvals(self) -> Tensor:
@@ -1143,7 +1143,7 @@ class Tensor:
         """Two axes swapped: NumPy's name of `transpose(a, b)`."""
     def take_along_axis(self, index: TensorLike, dim: builtins.int = -1) -> Tensor:
         """Elements chosen along an axis by an index of the same rank, which broadcasts with the
-        tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""
+        tensor beside the axis; negative indices count from the end. Inverts `sort` and `argsort`."""
     def tan(self) -> Tensor:
         """Tangent of an angle in radians, elementwise.
 
@@ -1169,7 +1169,7 @@ class Tensor:
     def to_complex(self) -> Tensor:
         """As a complex tensor: itself, or the real parts of one."""
     def top_k(self, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-        """The `k` greatest elements along an axis, greatest first, and their places."""
+        """The `k` largest elements along an axis, largest first, and their indices."""
     def trace(self) -> Tensor:
         """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
     def transpose(self, a: builtins.int, b: builtins.int) -> Tensor:
@@ -1186,12 +1186,12 @@ class Tensor:
     def unsqueeze(self, dim: builtins.int = -1) -> Tensor:
         """With a new dimension of size 1 at `axis` of the result; -1 appends it."""
     def var_mean(self, dim: Axis = None, correction: builtins.float = 0.0) -> tuple[Tensor, Tensor]:
-        """Variance and mean along axes, which disappear."""
+        """Variance and mean along axes, which are removed."""
     def vecdot(self, other: TensorLike, dim: builtins.int = -1) -> Tensor:
         """Sums of products along one axis, of one size in both, of two tensors that broadcast."""
     def vector_norm(self, ord: builtins.float = 2.0, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-        """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
-        Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
+        """The length of the vectors along axes (`..` for all), which are removed, by an order: 2 for
+        Euclid's, 1 for the sum of magnitudes, infinity for the largest, 0 for the number of
         elements that are not zero."""
     def view_as_complex(self) -> Tensor:
         """The complex numbers whose parts, real and imaginary, lie along the last dimension."""
@@ -1324,6 +1324,7 @@ class Tensor:
     def diag(input: Any, diagonal: builtins.int = 0) -> Tensor: ...
     def adjoint(input: Any) -> Tensor: ...
     def swapdims(input: Any, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
+    def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, scale: builtins.float | None = None, enable_gqa: builtins.bool = False, *, query_lengths: Any = None, key_lengths: Any = None,) -> Tensor: ...
     def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
     def vdot(input: Any, other: Any) -> Tensor: ...
     def renorm(input: Any, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor: ...
@@ -1433,7 +1434,6 @@ class Tensor:
     not_equal = ne
     reciprocal = recip
     remainder = rem
-    scaled_dot_product_attention = attention
     unstack = unbind
     def abs_(self, *args: Any, **settings: Any) -> Tensor: ...
     def absolute_(self, *args: Any, **settings: Any) -> Tensor: ...
@@ -1609,29 +1609,29 @@ def adaptive_avg_pool2d(input: Tensor, out: ShapeLike) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, out: ShapeLike) -> Tensor:
     """The means of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
 def adaptive_max_pool1d_index(input: Tensor, out: ShapeLike) -> tuple[Tensor, Tensor]:
-    """The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their places."""
+    """The largest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their indices."""
 def adaptive_max_pool2d(input: Tensor, out: ShapeLike) -> Tensor:
-    """The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`)."""
+    """The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`)."""
 def adaptive_max_pool2d_index(input: Tensor, out: ShapeLike) -> tuple[Tensor, Tensor]:
-    """The greatest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
-    places in the flattened plane."""
+    """The largest elements of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`), and their
+    indices in the flattened plane."""
 def adaptive_max_pool3d(input: Tensor, out: ShapeLike) -> Tensor:
-    """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
+    """The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
 def adaptive_max_pool3d_index(input: Tensor, out: ShapeLike) -> tuple[Tensor, Tensor]:
-    """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
-    their places in the flattened volume."""
+    """The largest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
+    their indices in the flattened volume."""
 def bitwise_and(input: Tensor, other: TensorLike) -> Tensor:
     """Logical and of bool, bitwise and of integers, elementwise."""
 def angle(input: Tensor) -> Tensor:
     """0 for numbers that are not negative, π for the others, elementwise; NaN stays NaN."""
 def argmax(input: Tensor, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-    """The place of the greatest element along an axis, which disappears, or in the flattened tensor
+    """The index of the largest element along an axis, which is removed, or in the flattened tensor
     for `..`; the first of equal ones."""
 def argmin(input: Tensor, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-    """The place of the least element along an axis, which disappears, or in the flattened tensor
+    """The index of the smallest element along an axis, which is removed, or in the flattened tensor
     for `..`; the first of equal ones."""
 def argsort_descending(input: Tensor, dim: builtins.int = -1) -> Tensor:
-    """The places that would bring the elements along an axis into descending order."""
+    """The indices that sort an axis in descending order."""
 def asin(input: Tensor) -> Tensor:
     """The angle in [-π/2, π/2] with this sine, elementwise; NaN outside [-1, 1]."""
 def asinh(input: Tensor) -> Tensor:
@@ -1666,11 +1666,11 @@ def binary_cross_entropy_with_logits(input: Tensor, target: TensorLike, weight: 
     """Cross entropy of the probabilities with these logits with target probabilities; each element
     and the positive class optionally weighted; reduced."""
 def bottom_k(input: Tensor, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The `k` least elements along an axis, least first, and their places."""
+    """The `k` smallest elements along an axis, smallest first, and their indices."""
 def cast_like(input: Tensor, other: TensorLike) -> Tensor:
     """Converts to the element type of another tensor."""
 def ceil(input: Tensor) -> Tensor:
-    """The least whole number that is not less, elementwise.
+    """The smallest integer not less than x, elementwise.
 
     >>> tensor([-1.5, 1.5]).ceil().tolist()  # by hand
     [-1.0, 2.0]"""
@@ -1724,7 +1724,7 @@ def cosh(input: Tensor) -> Tensor:
 def cross(input: Tensor, other: TensorLike, dim: builtins.int = -1) -> Tensor:
     """Vector product along an axis of size 3; the other dimensions broadcast."""
 def cross_entropy(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int = -100, label_smoothing: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
-    """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+    """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class labels `[N, *D]` or class probabilities
     `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean."""
 def cumsum_reverse(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """Running sums along an axis from its end."""
@@ -1811,22 +1811,22 @@ def float8_linear(input: Tensor, weight: TensorLike, bias: TensorLike | None = N
     products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a
     scale that makes use of the whole type. What `autocast` in f8e4m3 makes of `linear`."""
 def floor(input: Tensor) -> Tensor:
-    """The greatest whole number that is not greater, elementwise.
+    """The largest integer not greater than x, elementwise.
 
     >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
     [-2.0, 1.0]"""
 def floor_divide(input: Tensor, other: TensorLike) -> Tensor:
     """Quotient rounded down, elementwise, as Python's `//`: of floats, `a - a % b` divided by b. An infinite dividend
-    gives an infinite quotient, as the array API wants; integer division by 0 gives 0.
+    gives an infinite quotient, as the array API wants; integer division by 0 returns 0.
 
     >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
     [3.0, -4.0, -4.0]"""
 def fmax(input: Tensor, other: TensorLike) -> Tensor:
-    """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
+    """The larger of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
 def fmin(input: Tensor, other: TensorLike) -> Tensor:
-    """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
+    """The smaller of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
 def fmod(input: Tensor, other: TensorLike) -> Tensor:
-    """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
+    """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 returns 0.
 
     >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()  # C standard: fmod has the sign of the first operand
     [2.0, -2.0, 2.0]"""
@@ -1857,11 +1857,11 @@ def gelu_tanh(input: Tensor) -> Tensor:
 def global_avg_pool(input: Tensor) -> Tensor:
     """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
 def global_max_pool(input: Tensor) -> Tensor:
-    """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
+    """The largest element of each channel of `[N, C, *S]`: `[N, C]`."""
 def glu(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
 def grid_sample(input: Tensor, grid: TensorLike, mode: str = "bilinear", padding: str = "zeros", align_corners: builtins.bool = False) -> Tensor:
-    """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
+    """An image `[N, C, *S]` sampled at coordinates `[N, *Q, D]`; see the row for their meaning."""
 def gt(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a > b`, elementwise; false where either is NaN.
 
@@ -1957,13 +1957,13 @@ def local_response_norm(input: Tensor, size: builtins.int, alpha: builtins.float
     """x divided by (k + alpha m)^beta, where m is the mean square over `size` neighboring
     channels (axis 1), counting missing ones as 0."""
 def log(input: Tensor) -> Tensor:
-    """Natural logarithm, elementwise; negative numbers give NaN."""
+    """Natural logarithm, elementwise; NaN for negative numbers."""
 def log10(input: Tensor) -> Tensor:
-    """Logarithm to base 10, elementwise; negative numbers give NaN."""
+    """Logarithm to base 10, elementwise; NaN for negative numbers."""
 def log1p(input: Tensor) -> Tensor:
     """log(1 + x) without cancellation near 0, elementwise."""
 def log2(input: Tensor) -> Tensor:
-    """Logarithm to base 2, elementwise; negative numbers give NaN.
+    """Logarithm to base 2, elementwise; NaN for negative numbers.
 
     >>> tensor([1.0, 8.0, 0.5]).log2().tolist()  # by hand
     [0.0, 3.0, -1.0]"""
@@ -1990,7 +1990,7 @@ def logical_xor(input: Tensor, other: TensorLike) -> Tensor:
 def logit_eps(input: Tensor, eps: builtins.float = 1e-5) -> Tensor:
     """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
 def lstsq(input: Tensor, b: TensorLike) -> Tensor:
-    """The X of least length among those that make A X - B shortest, for this matrix A."""
+    """The X of smallest length among those that make A X - B shortest, for this matrix A."""
 def lt(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a < b`, elementwise; false where either is NaN.
 
@@ -2008,31 +2008,31 @@ def matmul(input: Tensor, other: TensorLike) -> Tensor:
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of a square matrix, or of each of a batch."""
 def matrix_norm(input: Tensor, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdim: builtins.bool = False) -> Tensor:
-    """The size of the matrices along two axes (rows, columns), which disappear."""
+    """The size of the matrices along two axes (rows, columns), which are removed."""
 def matrix_power(input: Tensor, n: builtins.int = 1) -> Tensor:
     """A square matrix multiplied with itself `n` times; a negative power is that of the inverse."""
 def max_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The greatest element along one axis, which disappears, and its place: the first of equal ones,
+    """The largest element along one axis, which is removed, and its index: the first of equal ones,
     which alone gets the gradient."""
 def max_pool1d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-    """`max_pool1d` with the place of each greatest element."""
+    """`max_pool1d` with the index of each largest element."""
 def max_pool2d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-    """`max_pool2d` with the place of each greatest element in the flattened plane."""
+    """`max_pool2d` with the index of each largest element in the flattened plane."""
 def max_pool3d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0, dilation: ShapeLike = 1, ceil_mode: builtins.bool = False) -> tuple[Tensor, Tensor]:
-    """`max_pool3d` with the place of each greatest element in the flattened volume."""
+    """`max_pool3d` with the index of each largest element in the flattened volume."""
 def maximum(input: Tensor, other: TensorLike) -> Tensor:
-    """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+    """The larger of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
     >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()  # by hand
     [2.0, 5.0]"""
 def median_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The middle element along an axis and its place;
+    """The middle element along an axis and its index;
     of an even number, the lower of the two in the middle. The axis disappears."""
 def min_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The least element along one axis, which disappears, and its place: the first of equal ones,
+    """The smallest element along one axis, which is removed, and its index: the first of equal ones,
     which alone gets the gradient."""
 def minimum(input: Tensor, other: TensorLike) -> Tensor:
-    """The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
+    """The smaller of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
     >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()  # by hand
     [1.0, 4.0]"""
@@ -2053,9 +2053,9 @@ def mvlgamma(input: Tensor, p: builtins.int) -> Tensor:
     p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
 def nan_to_num(input: Tensor, nan: builtins.float = 0.0, posinf: builtins.float = 1.7976931348623157e308, neginf: builtins.float = -1.7976931348623157e308) -> Tensor:
     """x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element
-    type's greatest become that."""
+    type's largest become that."""
 def nanmedian_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The middle element along an axis and its place, with NaN left out;
+    """The middle element along an axis and its index, with NaN left out;
     of an even number, the lower of the two in the middle. The axis disappears."""
 def ndtr(input: Tensor) -> Tensor:
     """The probability that a normal variable is not above x, elementwise.
@@ -2080,7 +2080,7 @@ def normalize(input: Tensor, ord: builtins.float = 2.0, dim: Axis = 1, eps: buil
 def bitwise_not(input: Tensor) -> Tensor:
     """Logical not of bool, bitwise not of integers, elementwise."""
 def one_hot(input: Tensor, classes: builtins.int, dtype: DTypeLike = "float32") -> Tensor:
-    """For each class number a row of `classes` elements with a one at its place, as a new last
+    """For each class label a row of `classes` elements with a one at its index, as a new last
     dimension; zeros for numbers beyond."""
 def bitwise_or(input: Tensor, other: TensorLike) -> Tensor:
     """Logical or of bool, bitwise or of integers, elementwise."""
@@ -2088,14 +2088,14 @@ def pinv(input: Tensor) -> Tensor:
     """Moore's and Penrose's inverse; singular values below the precision of the type times the
     larger size count as zero."""
 def pinv_rtol(input: Tensor, rtol: builtins.float) -> Tensor:
-    """`pinv` where singular values not above `rtol` times the greatest count as zero."""
+    """`pinv` where singular values not above `rtol` times the largest count as zero."""
 def poisson_nll_loss(input: Tensor, target: TensorLike, log_input: builtins.bool = True, full: builtins.bool = False, eps: builtins.float = 1e-8, reduction: str = "mean") -> Tensor:
     """Negative log-likelihood of counts under Poisson distributions with these rates."""
 def prelu(input: Tensor, weight: TensorLike) -> Tensor:
     """x where it is positive, else x times a weight: a single one, or one for each channel, which
     is axis 1."""
 def put_add(input: Tensor, index: TensorLike, src: TensorLike) -> Tensor:
-    """Values added at places of the flattened tensor; negative places count from the end."""
+    """Values added at indices of the flattened tensor; negative indices count from the end."""
 def qr_full(input: Tensor) -> tuple[Tensor, Tensor]:
     """`qr` with a square Q, whose additional columns span what is left, and as many rows
     of R."""
@@ -2111,7 +2111,7 @@ def random_bernoulli(key: TensorLike, p: TensorLike) -> Tensor:
     """Bool, true with the probability each element of `p` gives, from a key: i64, a seed and a
     counter."""
 def random_bits(key: TensorLike, shape: ShapeLike) -> Tensor:
-    """32 random bits for each element, u32, a function of the key and the element's place alone.
+    """32 random bits for each element, u32, a function of the key and the element's index alone.
     A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
     these in a larger draw."""
 def random_categorical(key: TensorLike, logits: TensorLike, samples: builtins.int) -> Tensor:
@@ -2148,7 +2148,7 @@ def relu6(input: Tensor) -> Tensor:
     >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
     [0.0, 0.5, 6.0]"""
 def rem(input: Tensor, other: TensorLike) -> Tensor:
-    """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 gives 0.
+    """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 returns 0.
 
     >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()  # Python manual: % has the sign of the second operand
     [2.0, 1.0, -1.0]"""
@@ -2160,7 +2160,7 @@ def rfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int = -1, 
     """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
     others, which are complex."""
 def rope(input: Tensor, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
-    """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
+    """Rotary position embedding: pairs along the last axis of `[…, L, E]` rotated by angles given
     as cosines and sines `[L, E / 2]` (see `rope_table`). A pair is (i, i + E / 2), or
     neighbors (2 i, 2 i + 1) if `interleaved`."""
 def rope_table(positions: TensorLike, width: builtins.int, base: builtins.float) -> tuple[Tensor, Tensor]:
@@ -2177,16 +2177,16 @@ def scaled_matmul(input: Tensor, other: TensorLike, scale: TensorLike, other_sca
 def searchsorted_right(input: Tensor, values: TensorLike) -> Tensor:
     """For each value, the number of elements of this ascending sequence that are not greater."""
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """One element along an axis, which disappears; a negative index counts from the end."""
+    """One element along an axis, which is removed; a negative index counts from the end."""
 def selu(input: Tensor) -> Tensor:
     """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
 
     >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
     [-1.1113307378125625, 0.0, 1.0507009873554805]"""
 def bitwise_left_shift(input: Tensor, other: TensorLike) -> Tensor:
-    """Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none."""
+    """Bits of `a` shifted left by `b`, elementwise; 0 for shifts above 63 or below 0."""
 def bitwise_right_shift(input: Tensor, other: TensorLike) -> Tensor:
-    """Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that."""
+    """Bits of `a` shifted right by `b`, keeping the sign, elementwise: `a / 2ᵇ` rounded down; larger shifts count as 63."""
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), elementwise.
 
@@ -2218,7 +2218,7 @@ def smooth_l1_loss(input: Tensor, target: TensorLike, beta: builtins.float = 1.0
     """d² / (2 beta) where the difference |d| from a target is below beta, else |d| − beta / 2,
     reduced."""
 def softmax_cross_entropy(input: Tensor, target: TensorLike, dim: builtins.int = -1) -> Tensor:
-    """−Σ p log softmax(x) along an axis, which disappears, for these logits x and a target
+    """−Σ p log softmax(x) along an axis, which is removed, for these logits x and a target
     distribution p of the same shape."""
 def softmin(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """Softmax of the negative along an axis."""
@@ -2239,11 +2239,11 @@ def solve(input: Tensor, b: TensorLike) -> Tensor:
     vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
     when the value is computed."""
 def sort_descending(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The elements along an axis in descending order, and the place each came from."""
+    """The elements along an axis in descending order, and the original index of each."""
 def split_sizes(input: Tensor, sizes: ShapeLike, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
 def sqrt(input: Tensor) -> Tensor:
-    """Square root, elementwise; negative numbers give NaN."""
+    """Square root, elementwise; NaN for negative numbers."""
 def square(input: Tensor) -> Tensor:
     """x times x, elementwise.
 
@@ -2257,7 +2257,7 @@ def svdvals(input: Tensor) -> Tensor:
     """Singular values in descending order."""
 def take_along_axis(input: Tensor, index: TensorLike, dim: builtins.int = -1) -> Tensor:
     """Elements chosen along an axis by an index of the same rank, which broadcasts with the
-    tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""
+    tensor beside the axis; negative indices count from the end. Inverts `sort` and `argsort`."""
 def tan(input: Tensor) -> Tensor:
     """Tangent of an angle in radians, elementwise.
 
@@ -2276,7 +2276,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 def to_complex(input: Tensor) -> Tensor:
     """As a complex tensor: itself, or the real parts of one."""
 def top_k(input: Tensor, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The `k` greatest elements along an axis, greatest first, and their places."""
+    """The `k` largest elements along an axis, largest first, and their indices."""
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
 def trunc(input: Tensor) -> Tensor:
@@ -2291,8 +2291,8 @@ def unsqueeze(input: Tensor, dim: builtins.int = -1) -> Tensor:
 def vecdot(input: Tensor, other: TensorLike, dim: builtins.int = -1) -> Tensor:
     """Sums of products along one axis, of one size in both, of two tensors that broadcast."""
 def vector_norm(input: Tensor, ord: builtins.float = 2.0, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
-    """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
-    Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
+    """The length of the vectors along axes (`..` for all), which are removed, by an order: 2 for
+    Euclid's, 1 for the sum of magnitudes, infinity for the largest, 0 for the number of
     elements that are not zero."""
 def view_as_complex(input: Tensor) -> Tensor:
     """The complex numbers whose parts, real and imaginary, lie along the last dimension."""
@@ -2442,6 +2442,7 @@ def squeeze(input: Any, dim: Any = None) -> Tensor: ...
 def broadcast_to(input: Any, size: Any) -> Tensor: ...
 def swapaxes(input: Any, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
 def swapdims(input: Any, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
+def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, scale: builtins.float | None = None, enable_gqa: builtins.bool = False, *, query_lengths: Any = None, key_lengths: Any = None,) -> Tensor: ...
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor: ...
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: builtins.float | None = None) -> Tensor: ...
 def group_norm(input: Any, num_groups: builtins.int, weight: Any = None, bias: Any = None, eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True) -> Tensor: ...
@@ -2636,5 +2637,4 @@ negative = neg
 not_equal = ne
 reciprocal = recip
 remainder = rem
-scaled_dot_product_attention = attention
 unstack = unbind

@@ -52,7 +52,10 @@ fn callers_who_say_nothing_keep_nobody_out() {
     let before = threads();
     let quiet: Vec<TcpStream> = (0..3 * HANDSHAKES_MAX).map(|_| idle(&at)).collect();
     get_in(&at);
-    let during = threads() - before;
+    // Threads of callers that were turned away may be ending still.
+    let most = before + HANDSHAKES_MAX + 16;
+    (0..100).take_while(|_| threads() > most).for_each(|_| std::thread::sleep(Duration::from_millis(50)));
+    let during = threads().saturating_sub(before);
     assert!(during <= HANDSHAKES_MAX + 16, "{during} threads for {} callers", quiet.len());
     drop(quiet);
     get_in(&at);

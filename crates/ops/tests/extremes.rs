@@ -86,7 +86,7 @@ fn calls(case: &Case) -> Vec<(Vec<Type>, Attrs)> {
 }
 
 /// Rows that take any number of inputs, or have optional ones.
-const VARIADIC: [&str; 11] = [
+const VARIADIC: [&str; 14] = [
     "concat",
     "hstack",
     "stack",
@@ -98,6 +98,9 @@ const VARIADIC: [&str; 11] = [
     "cross_entropy",
     "barrier",
     "function",
+    "mean_over_workers",
+    "begin_mean_over_workers",
+    "end_mean_over_workers",
 ];
 
 #[test]

@@ -76,10 +76,15 @@ const CASES: &[Case] = &[
     ("acos", f32s::acos, f64::acos, 3.0, 3.0),
     ("atan", f32s::atan, f64::atan, 3.0, 3.0),
     ("asinh", f32s::asinh, libm::asinh, 3.5, 4.5),
-    ("acosh", f32s::acosh, libm::acosh, 3.5, 4.5),
+    ("acosh", f32s::acosh, acosh, 3.5, 4.5),
     ("atanh", f32s::atanh, libm::atanh, 3.5, 4.5),
     ("lgamma", f32s::lgamma, libm::lgamma, 1.0, 1.0),
 ];
+
+/// `libm` is wrong below 1, where there is no result.
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
 
 #[test]
 fn f32_functions_are_accurate() {
@@ -131,7 +136,7 @@ fn f64_functions_are_accurate() {
         ("acos", f64s::acos, f64::acos, 3.0),
         ("atan", f64s::atan, f64::atan, 3.0),
         ("asinh", f64s::asinh, libm::asinh, 5.0),
-        ("acosh", f64s::acosh, libm::acosh, 5.0),
+        ("acosh", f64s::acosh, acosh, 5.0),
         ("atanh", f64s::atanh, libm::atanh, 5.0),
     ];
     let mut x: Vec<f64> = (0..400_000u64).map(|i| f64::from_bits(i.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();

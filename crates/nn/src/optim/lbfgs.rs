@@ -38,7 +38,7 @@ settings! {
 /// let p = Variable::new("p", Tensor::from([-1.2f64, 1.0])).unwrap();
 /// let options = LbfgsOptions { strong_wolfe: true, ..LbfgsOptions::default() };
 /// let optimizer = Lbfgs::new(options, [p.clone()].as_slice()).unwrap();
-/// for _ in 0..5 {
+/// for _ in 0..8 {
 ///     let loss = || {
 ///         let (x, y) = (p.tensor().select(0, 0), p.tensor().select(0, 1));
 ///         Ok((1.0 - &x).square() + (y - x.square()).square() * 100.0)

@@ -35,7 +35,8 @@ pub(super) static MEAN: Op = Op {
     attrs: &[JOB, (ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
-        Ok(c.types[2..].iter().cloned().collect())
+        let few = || Error::value(format!("takes at least 2 inputs, but {} were given", c.types.len()));
+        Ok(c.types.get(2..).ok_or_else(few)?.iter().cloned().collect())
     },
     meaning: Meaning::Kernel(|c, args| run("mean_over_workers", c, args)),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
