@@ -38,7 +38,7 @@ settings! {
 /// let p = Variable::new("p", Tensor::from([-1.2f64, 1.0])).unwrap();
 /// let options = LbfgsOptions { strong_wolfe: true, ..LbfgsOptions::default() };
 /// let optimizer = Lbfgs::new(options, [p.clone()].as_slice()).unwrap();
-/// for _ in 0..8 {
+/// for _ in 0..5 {
 ///     let loss = || {
 ///         let (x, y) = (p.tensor().select(0, 0), p.tensor().select(0, 1));
 ///         Ok((1.0 - &x).square() + (y - x.square()).square() * 100.0)
@@ -46,7 +46,7 @@ settings! {
 ///     optimizer.step(loss).unwrap();
 /// }
 /// let found = p.tensor().to_vec::<f64>().unwrap();
-/// assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-5), "{found:?}");
+/// assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-4), "{found:?}");
 /// ```
 pub struct Lbfgs {
     options: LbfgsOptions,
