@@ -29,6 +29,7 @@ DIFFERS = {
     "torch.load": "reads tensors and plain values, and never runs pickle",
     "torch.compile": "the same as `tw.jit`",
     "torch.cond": "takes the operands one by one: `tw.cond(pred, then, otherwise, *operands)`",
+    "torch.export": "PyTorch's is a module; `tw.export(fn, path, ...)` writes a model for `talweg serve`",
     "torch.while_loop": "takes one state, as JAX: `tw.while_loop(cond, body, state)`",
     "torch.vmap": "takes `in_axes` and `out_axes`, as JAX",
     "torch.set_num_threads": "the number of threads is set by the variable `TALWEG_THREADS`",

@@ -69,7 +69,7 @@ def test_exported_models_run_here(tmp_path):
         got, want = model(x), scores(x)
         assert tw.allclose(got["logits"], want["logits"], atol=1e-5) and tw.equal(got["label"], want["label"])
     assert "scores" in repr(model)
-    with pytest.raises(tw.errors.Error, match="expected f32"):
+    with pytest.raises(tw.errors.Error, match="expected float32"):
         model(tw.zeros(2, 5))
     with pytest.raises(TypeError, match="'x' is missing"):
         model()
@@ -120,7 +120,7 @@ def test_the_client_gets_the_models_answers(served):
         with pytest.raises(tw.serve.ServerError, match="no model") as e:
             client.infer("other", {"x": x})
         assert e.value.status == 404
-        with pytest.raises(tw.serve.ServerError, match="expected f32"):
+        with pytest.raises(tw.serve.ServerError, match="expected float32"):
             client.infer("net", {"x": np.zeros((1, 5), np.float32)})
 
 

@@ -1,4 +1,4 @@
-//! A consistency rule of one's own, launched: workers go their own pace, and wait for each other every K steps.
+//! A custom consistency rule, launched: workers go their own pace, and wait for each other every K steps.
 //!
 //! This program is the `talweg` command with one more rule:
 //! `custom_consistency launch --workers 2 --servers 1 --consistency every:4 PROGRAM`. The launcher starts it again as
