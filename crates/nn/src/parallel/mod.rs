@@ -138,7 +138,7 @@ job! {
     pub fn fail(why: &str) -> () { Ok(()) }
     /// This worker's part of a batch of so many rows, which the optimizer's next steps are about: their
     /// gradients are those of a mean over the part's rows, and count accordingly. `Trainer` calls it, and
-    /// [`crate::column`] does for batches of a loader that is shared; a loop that cuts its batches itself
+    /// [`crate::Columns::column`] does for batches of a loader that is shared; a loop that cuts its batches itself
     /// calls it before each step, or has parts of equal size.
     ///
     /// ```
