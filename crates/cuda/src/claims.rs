@@ -90,6 +90,7 @@ pub mod op {
     pub const RELU: &str = "relu";
     pub const RESHAPE: &str = "reshape";
     pub const SCALED_MATMUL: &str = "scaled_matmul";
+    pub const SCAN: &str = "scan";
     pub const SCATTER: &str = "scatter";
     pub const SCATTER_ADD: &str = "scatter_add";
     pub const SUM: &str = "sum";

@@ -14,9 +14,9 @@ use crate::lower::{Code, Lowered};
 use crate::memory::storage::{Block, DeviceValue};
 use crate::target::Gpu;
 use cudarc::driver::{result as cu, sys};
-use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
+use ir::{Attr, Buffer, Call, Error, FlatNode, Graph, Literal, Meaning, Result, RunGraph, Type};
 use parking_lot::Mutex;
-use passes::{Address, Region, Source, Watch};
+use passes::{Address, Region, Source, Transfer, Watch};
 use runtime::{Program, interrupt, reference, trace};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -25,11 +25,17 @@ use std::sync::{Arc, OnceLock};
 /// Captured graphs kept at most, and addresses remembered.
 const CAPTURED_MAX: usize = 8;
 
+/// Launches of runs that are captured: one alone gains nothing, and very many take long to instantiate.
+const CAPTURED_LAUNCHES: Range<usize> = 2..1 << 16;
+
 /// An argument of a launch.
 enum Value {
     At(Address),
     Number(u64),
 }
+
+/// The rule of a control-flow op.
+type Rule = fn(&Call, &[Buffer], RunGraph) -> Result<Vec<Buffer>>;
 
 /// One thing to do.
 enum Task {
@@ -53,6 +59,8 @@ enum Task {
         scratch: Address,
         slot: Option<usize>,
     },
+    /// A scan: what comes first, and an iteration.
+    Scan(usize, Box<[Compiled; 2]>),
     Host(usize),
 }
 
@@ -82,7 +90,7 @@ struct Replays {
 /// A compiled graph.
 pub struct Compiled {
     context: Arc<Context>,
-    lowered: Lowered,
+    lowered: Arc<Lowered>,
     tasks: Vec<Task>,
     /// The tasks of each region.
     of_region: Vec<Range<usize>>,
@@ -96,7 +104,8 @@ pub struct Compiled {
     slots: Option<Block>,
     /// Programs of the sub-graphs of control nodes, by node.
     bodies: Vec<(Arc<Graph>, Compiled)>,
-    can_capture: bool,
+    /// What a run puts on the stream; `None` if it waits for the device in between.
+    launches: Option<usize>,
     replays: Mutex<Replays>,
 }
 
@@ -106,8 +115,11 @@ impl Compiled {
         context.enter()?;
         let supports = |n: &Network| context.has("a convolution", n);
         let is_faster = |p: &Gemm| CublasGemm::wins(context, p);
-        let gpu = Gpu { major: context.major, supports: &supports, is_faster: &is_faster };
-        let lowered = Lowered::new(graph, gpu, watch)?;
+        let gpu = Gpu { capability: (context.major, context.minor), supports: &supports, is_faster: &is_faster };
+        Compiled::of(context, Arc::new(Lowered::new(graph, gpu, watch)?))
+    }
+    /// Loads the code of a lowered graph.
+    fn of(context: &Arc<Context>, lowered: Arc<Lowered>) -> Result<Compiled> {
         let plan = &lowered.plan;
         let sources: Vec<&str> = lowered.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
@@ -149,6 +161,10 @@ impl Compiled {
                     tasks.push(Task::Network { ready, given, scratch: plan.scratch(r, 0), slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
+                Code::Scan(s) => {
+                    let [once, each] = [&s.once, &s.each].map(|l| Compiled::of(context, l.clone()));
+                    tasks.push(Task::Scan(r, Box::new([once?, each?])));
+                }
                 Code::Host { node, .. } => {
                     for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
                         if let Attr::Graph(g) = a {
@@ -169,10 +185,14 @@ impl Compiled {
         }
         let consts = plan.constants.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
         let consts = consts.collect::<Result<_>>()?;
-        let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
+        let wanted = |t: &Task| match t {
+            Task::Network { ready, .. } => ready.workspace,
+            Task::Scan(_, parts) => parts[0].workspace.max(parts[1].workspace),
+            _ => 0,
+        };
         let workspace = tasks.iter().map(wanted).max().unwrap_or(0);
         let slots = if slots > 0 { Some(Block::new(context, slots * SLOT)?) } else { None };
-        let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
+        let launches = tasks.iter().map(|t| launches(&lowered, t)).sum::<Option<usize>>();
         Ok(Compiled {
             context: context.clone(),
             lowered,
@@ -183,7 +203,7 @@ impl Compiled {
             workspace,
             slots,
             bodies,
-            can_capture,
+            launches,
             replays: Mutex::default(),
         })
     }
@@ -262,6 +282,7 @@ impl Compiled {
                     let workspace = self.slot(*slot).unwrap_or_else(shared);
                     ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
+                Task::Scan(r, parts) => self.run_scan(*r, parts, bases)?,
                 Task::Host(r) => self.run_on_host(*r, bases)?,
             }
         }
@@ -273,8 +294,53 @@ impl Compiled {
         Some(self.slots.as_ref()?.address + (slot? * SLOT) as u64)
     }
 
-    /// Runs a node's own rule on copies of its operands; collectives between GPUs stay on them where
-    /// that is asked for.
+    /// Puts the iterations of a scan on the stream.
+    fn run_scan(&self, r: usize, [once, each]: &[Compiled; 2], bases: &[u64]) -> Result<()> {
+        let Code::Scan(s) = &self.lowered.code[r] else { return Err(Error::bug("not a scan")) };
+        let [.., memory, workspace] = *bases else { return Err(Error::bug("no memory for a scan")) };
+        let at = |offset: usize| memory + offset as u64;
+        let address = |o: &Operand| {
+            let a = self.lowered.address(o);
+            bases[a.base as usize] + a.offset as u64
+        };
+        let mut firsts: SmallVec<[u64; 16]> = s.args.iter().map(address).collect();
+        for ((first, o), offset) in firsts.iter_mut().zip(&s.args).zip(&s.staged) {
+            if let Some(offset) = *offset {
+                self.context.copy(at(offset), *first, o.ty.bytes())?;
+                *first = at(offset);
+            }
+        }
+        let outs: SmallVec<[u64; 16]> = s.outs.iter().map(address).collect();
+        // The bases of a part after its inputs and result buffers.
+        let rest = |c: &Compiled, arena: usize| {
+            let consts = c.consts.iter().map(|b| b.address).collect::<SmallVec<[u64; 8]>>();
+            consts.into_iter().chain([at(arena), at(s.inner_at), workspace])
+        };
+        let mut all = firsts.clone();
+        all.extend(s.once_at.iter().map(|&offset| at(offset)));
+        all.extend(rest(once, s.arenas_at[0]));
+        once.run_tasks(0..once.tasks.len(), &all)?;
+        let same = once.lowered.plan.results.iter().map(|(source, _)| match *source {
+            Source::Input(k) => firsts[k],
+            Source::Constant(k) => once.consts[k].address,
+            Source::Buffer(b) => at(s.once_at[b]),
+            Source::Empty => memory,
+        });
+        all = firsts.iter().copied().chain(same).collect();
+        all.extend(each.lowered.plan.memory.buffers.iter().map(|_| memory));
+        all.extend(rest(each, s.arenas_at[1]));
+        let copy = |list: Vec<Transfer<u64>>| list.iter().try_for_each(|t| self.context.copy(t.to, t.from, t.bytes));
+        for k in 0..s.iterations.length() {
+            interrupt::check()?;
+            copy(s.iterations.enter(k, &mut all, &firsts, &outs, memory))?;
+            each.run_tasks(0..each.tasks.len(), &all)?;
+            copy(s.iterations.leave(k, &mut all, &outs, memory, |c| each.consts[c].address))?;
+        }
+        copy(s.iterations.finish(&all, &outs))
+    }
+
+    /// Runs a node's own rule: a reference on copies of its operands; control flow on the operands themselves.
+    /// Collectives between GPUs stay on them where that is asked for.
     fn run_on_host(&self, r: usize, bases: &[u64]) -> Result<()> {
         let Code::Host { node, args, outs } = &self.lowered.code[r] else { return Err(Error::bug("not the host's")) };
         let n = &self.lowered.plan.fused.graph.nodes[*node];
@@ -287,6 +353,9 @@ impl Compiled {
                 .map_err(|e| e.in_op(n.op.name).at(n.site))?
         {
             return Ok(());
+        }
+        if let Meaning::Control(rule) = n.op.meaning {
+            return self.run_control(n, rule, args, outs, bases).map_err(|e| e.in_op(n.op.name).at(n.site));
         }
         let mut values = Vec::with_capacity(args.len());
         for o in args {
@@ -301,7 +370,6 @@ impl Compiled {
         let call = Call { types: &types, attrs: &n.attrs };
         let results = match n.op.meaning {
             Meaning::Kernel(f) => f(&call, &values),
-            Meaning::Control(f) => f(&call, &values, &mut |g, a| self.run_body(g, a)),
             _ => Err(Error::bug("not a kernel")),
         };
         let results = results.map_err(|e| e.in_op(n.op.name).at(n.site))?;
@@ -316,15 +384,42 @@ impl Compiled {
         Ok(())
     }
 
-    fn run_body(&self, g: &Arc<Graph>, inputs: &[Literal]) -> Result<Vec<Literal>> {
-        interrupt::check()?;
-        let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
-        let results = match self.bodies.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
-            Some((_, p)) => p.run(&mut inputs)?,
-            // A graph the rule has made itself.
-            None => body(&self.context, g)?.run(&mut inputs)?,
+    /// Control flow over programs of the device. Values stay in its memory; only conditions are read.
+    fn run_control(&self, n: &FlatNode, rule: Rule, args: &[Operand], outs: &[Operand], bases: &[u64]) -> Result<()> {
+        let at = |o: &Operand| {
+            let a = self.lowered.address(o);
+            bases[a.base as usize] + a.offset as u64
         };
-        results.iter().map(Buffer::read).collect()
+        let value = |o: &Operand| {
+            let (address, bytes) = (at(o), o.ty.bytes());
+            let block = match address.is_multiple_of(passes::ALIGN as u64) {
+                true => Block::borrowed(&self.context, address, bytes),
+                false => Block::copied(&self.context, address, bytes)?,
+            };
+            Ok(Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: o.ty.clone() })))
+        };
+        let values = args.iter().map(value).collect::<Result<Vec<Buffer>>>()?;
+        let types: Vec<Type> = args.iter().map(|o| o.ty.clone()).collect();
+        let mut run = |g: &Arc<Graph>, inputs: &[Buffer]| {
+            interrupt::check()?;
+            let mut inputs = inputs.to_vec();
+            match self.bodies.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
+                Some((_, p)) => p.run(&mut inputs),
+                // A graph the rule has made itself.
+                None => body(&self.context, g)?.run(&mut inputs),
+            }
+        };
+        let results = rule(&Call { types: &types, attrs: &n.attrs }, &values, &mut run)?;
+        self.context.enter()?;
+        for (o, v) in outs.iter().zip(&results) {
+            match v {
+                Buffer::Device(s) if let Some(h) = s.as_any().downcast_ref::<DeviceValue>() => {
+                    self.context.copy(at(o), h.block.address, o.ty.bytes())?;
+                }
+                _ => self.context.upload(at(o), v.read()?.bytes())?,
+            }
+        }
+        Ok(())
     }
 
     /// Runs the tasks, from the second time with the same addresses on as one captured graph.
@@ -332,7 +427,7 @@ impl Compiled {
         if trace::is_on() {
             return self.run_traced(bases);
         }
-        if !self.can_capture {
+        if !self.launches.is_some_and(|n| CAPTURED_LAUNCHES.contains(&n)) {
             return self.run_tasks(0..self.tasks.len(), bases);
         }
         let mut replays = self.replays.lock();
@@ -379,6 +474,18 @@ impl Compiled {
             cu::graph::destroy(graph).map_err(bad)?;
             exec
         }
+    }
+}
+
+/// What a task puts on the stream; `None` if it waits for the device.
+fn launches(lowered: &Lowered, t: &Task) -> Option<usize> {
+    match t {
+        Task::Host(_) => None,
+        Task::Scan(r, parts) => {
+            let Code::Scan(s) = &lowered.code[*r] else { return None };
+            Some(parts[0].launches? + parts[1].launches? * s.iterations.length())
+        }
+        _ => Some(1),
     }
 }
 
@@ -447,6 +554,9 @@ impl Program for Compiled {
         bases.extend(self.consts.iter().map(|c| c.address));
         let arena = Block::new(&self.context, plan.memory.arena_bytes)?;
         bases.push(arena.address);
+        let loops = self.lowered.loop_bytes();
+        let loops = (loops > 0).then(|| Block::new(&self.context, loops)).transpose()?;
+        bases.push(loops.as_ref().map_or(0, |b| b.address));
         let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
         bases.push(workspace.as_ref().map_or(0, |b| b.address));
         self.replay(&bases)?;

@@ -68,9 +68,12 @@ fn sources() -> Vec<String> {
                 // An op may refuse a type.
                 let Ok(g) = reference::graph_of(op, &case) else { continue };
                 let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
-                let plan =
-                    Lowered::new(g, Gpu { major: 9, supports: &|_| false, is_faster: &|_| false }, &mut Watch::none())
-                        .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                let plan = Lowered::new(
+                    g,
+                    Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false },
+                    &mut Watch::none(),
+                )
+                .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
         }
@@ -85,8 +88,12 @@ fn golden() -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap());
     let of = |text: String| {
         let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
-        let plan = Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none())
-            .unwrap();
+        let plan = Lowered::new(
+            graph,
+            Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true },
+            &mut Watch::none(),
+        )
+        .unwrap();
         plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
     };
     files.flat_map(of).collect()

@@ -1,7 +1,7 @@
 //! The row of the op table: everything the system knows about an op is said here once.
 
 use crate::verify::RANK_MAX;
-use crate::{Attr, AttrKind, Attrs, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
+use crate::{Attr, AttrKind, Attrs, Buffer, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ pub enum Monoid {
 }
 
 /// Runs a sub-graph on values: what control-flow ops are given to execute their bodies.
-pub type RunGraph<'a> = &'a mut dyn FnMut(&Arc<Graph>, &[Literal]) -> Result<Vec<Literal>>;
+pub type RunGraph<'a> = &'a mut dyn FnMut(&Arc<Graph>, &[Buffer]) -> Result<Vec<Buffer>>;
 
 /// What an op computes.
 #[derive(Clone, Copy)]
@@ -242,8 +242,8 @@ pub enum Meaning {
     Kernel(fn(&Call, &[Literal]) -> Result<Vec<Literal>>),
     /// Other ops; devices may claim it, else it is decomposed.
     Composite(fn(&Call, &[Value]) -> Result<Vec<Value>>),
-    /// Control flow over the sub-graphs in its attributes.
-    Control(fn(&Call, &[Literal], RunGraph) -> Result<Vec<Literal>>),
+    /// Control flow over the sub-graphs in its attributes, on values that stay where they are.
+    Control(fn(&Call, &[Buffer], RunGraph) -> Result<Vec<Buffer>>),
 }
 
 /// What a gradient rule gets.
