@@ -101,10 +101,14 @@ impl Lowered {
     pub fn loop_bytes(&self) -> usize {
         self.scans().map(|(_, s)| s.bytes).max().unwrap_or(0)
     }
+    /// Every kernel, with those of scans.
+    pub fn every_kernel(&self) -> Vec<&Kernel> {
+        let inner = self.scans().flat_map(|(_, s)| s.parts()).flat_map(Lowered::every_kernel);
+        self.kernels().map(|(_, k)| k).chain(inner).collect()
+    }
     /// Whether a kernel reports bad indices.
     pub fn reports(&self) -> bool {
-        self.kernels().any(|(_, k)| k.args.contains(&Arg::Report))
-            || self.scans().any(|(_, s)| s.parts().iter().any(|l| l.reports()))
+        self.every_kernel().iter().any(|k| k.args.contains(&Arg::Report))
     }
 
     /// The source of every kernel.

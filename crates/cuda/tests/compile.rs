@@ -74,7 +74,7 @@ fn sources() -> Vec<String> {
                     &mut Watch::none(),
                 )
                 .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
-                all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
+                all.extend(plan.every_kernel().into_iter().map(|k| k.source.clone()));
             }
         }
     }
@@ -94,7 +94,7 @@ fn golden() -> Vec<String> {
             &mut Watch::none(),
         )
         .unwrap();
-        plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
+        plan.every_kernel().into_iter().map(|k| k.source.clone()).collect::<Vec<_>>()
     };
     files.flat_map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Kernels along one axis: running sums and extremes, places of extremes, order.
+//! Kernels along one axis: cumulative sums and extremes, indices of extremes.
 
 use super::{Call, Text};
 use crate::claims::Claim;
@@ -14,11 +14,7 @@ pub static CLAIMS: &[Claim] = &[
     Claim::new("cummin", |c| running(c, "<=")),
     Claim::new("argmax", |c| extreme(c, ">")),
     Claim::new("argmin", |c| extreme(c, "<")),
-    Claim::new("sort", sort),
 ];
-
-/// Longest lane that is sorted by counting: the work grows with its square.
-const SORT_MAX: usize = 1 << 16;
 
 /// Running sums or products: a block for each lane, a stretch of it for each thread.
 fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
@@ -164,31 +160,4 @@ fn across(class: &str) -> String {
          best = places[threadIdx.x % 32]; top = tops[threadIdx.x % 32];\n\
          combine();\n"
     )
-}
-
-/// The elements in order and where they came from: each counts those that come before it.
-fn sort(c: &Call) -> Option<Vec<Kernel>> {
-    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    if l.size > SORT_MAX {
-        return None;
-    }
-    let class = Class::of(x.ty.dtype).c();
-    let (a, b) = if c.attrs.bool("descending").ok()? { ("w", "v") } else { ("v", "w") };
-    // NaN counts as greatest, and equal to itself.
-    let body = format!(
-        "const idx inner = i % {inner}, k = i / {inner} % {size}, base = i / {inner} / {size} * {size} * {inner} + inner;\n\
-         const {class} w = get(x[i]);\n\
-         idx rank = 0;\n\
-         for (idx j = 0; j < {size}; j++) {{\n\
-         const {class} v = get(x[base + j * {inner}]);\n\
-         const bool less = {a} < {b} || ({a} == {a} && {b} != {b}), same = v == w || (v != v && w != w);\n\
-         rank += less || (same && j < k);\n}}\n\
-         y[base + rank * {inner}] = x[i];\n\
-         places[base + rank * {inner}] = k;\n",
-        size = l.size,
-        inner = l.inner
-    );
-    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
-    t.each(x.ty.shape.count(), &body)
 }

@@ -18,6 +18,7 @@ files! {
     gemm,
     moves,
     nhwc,
+    sort,
 }
 
 pub use custom::CUSTOM;
