@@ -1,4 +1,4 @@
-//! Kernels along one axis: cumulative sums and extremes, indices of extremes.
+//! Indices of extremes along an axis.
 
 use super::{Call, Text};
 use crate::claims::Claim;
@@ -6,65 +6,11 @@ use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
 use ir::AxisSplit;
 
-/// Kernels along one axis.
+/// Indices of extremes.
 pub static CLAIMS: &[Claim] = &[
-    Claim::new("cumsum", |c| scan(c, "Sum", "0")),
-    Claim::new("cumprod", |c| scan(c, "Prod", "1")),
-    Claim::new("cummax", |c| running(c, ">=")),
-    Claim::new("cummin", |c| running(c, "<=")),
     Claim::new("argmax", |c| extreme(c, ">")),
     Claim::new("argmin", |c| extreme(c, "<")),
 ];
-
-/// Running sums or products: a block for each lane, a stretch of it for each thread.
-fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
-    let (x, y) = (&c.args[0], &c.outs[0]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    let reverse = c.attrs.get("reverse").is_some() && c.attrs.bool("reverse").ok()?;
-    let threads = l.size.div_ceil(8).next_power_of_two().clamp(1, 256);
-    let stretch = l.size.div_ceil(threads);
-    let class = if x.ty.dtype.is_float() { "double" } else { "long long" };
-    let work = Class::of(x.ty.dtype).c();
-    let place = if reverse { format!("({} - k)", l.size - 1) } else { "k".to_string() };
-    let body = format!(
-        "const idx lane = blockIdx.x, base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
-         __shared__ {class} s[{threads}];\n\
-         const idx first = threadIdx.x * {stretch}, end = first + {stretch} < {size} ? first + {stretch} : {size};\n\
-         {class} a = {start};\n\
-         for (idx k = first; k < end; k++) a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
-         s[threadIdx.x] = a;\n\
-         __syncthreads();\n\
-         a = {start};\n\
-         for (int t = 0; t < (int)threadIdx.x; t++) a = {op}::of(a, s[t]);\n\
-         for (idx k = first; k < end; k++) {{\n\
-         a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
-         y[base + {place} * {inner}] = put_{}(({work})a);\n}}\n",
-        y.ty.dtype,
-        size = l.size,
-        inner = l.inner
-    );
-    Text::new().reads("x", x).writes("y", y).blocks(l.outer * l.inner, threads, &body)
-}
-
-/// The greatest or least element so far and its place: the last of equals, NaN from the first on.
-fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
-    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    let class = Class::of(x.ty.dtype).c();
-    let body = format!(
-        "const idx base = i / {inner} * {size} * {inner} + i % {inner};\n\
-         idx best = 0;\n{class} top = get(x[base]);\n\
-         for (idx k = 0; k < {size}; k++) {{\n\
-         const {class} v = get(x[base + k * {inner}]);\n\
-         if (v != v || v {op} top) {{ best = k; top = v; }}\n\
-         y[base + k * {inner}] = x[base + best * {inner}];\n\
-         places[base + k * {inner}] = best;\n}}\n",
-        size = l.size,
-        inner = l.inner
-    );
-    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
-    t.each(l.outer * l.inner, &body)
-}
 
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;

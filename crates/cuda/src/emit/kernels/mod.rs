@@ -16,8 +16,10 @@ files! {
     conv,
     custom,
     gemm,
+    index,
     moves,
     nhwc,
+    scan,
     sort,
 }
 
@@ -60,7 +62,7 @@ pub fn scratch(n: &FlatNode, args: &[Operand]) -> usize {
 const BLOCK: usize = 256;
 
 /// A kernel being written: parameters by name.
-struct Text {
+pub struct Text {
     params: Vec<String>,
     args: Vec<Arg>,
     start: String,

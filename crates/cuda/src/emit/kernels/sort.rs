@@ -15,8 +15,8 @@ const THREADS: usize = 256;
 const COUNTED_MAX: usize = 32;
 const DIGITS: usize = 256;
 
-/// How the keys of an element type are sorted.
-struct Keys {
+/// How keys are sorted.
+pub struct Keys {
     /// Their C type.
     ty: &'static str,
     bytes: usize,
@@ -29,6 +29,11 @@ struct Keys {
 }
 
 impl Keys {
+    /// Numbers from 0 to `most`.
+    pub fn up_to(most: usize) -> Keys {
+        let bits = (usize::BITS - most.leading_zeros()).max(1) as usize;
+        Keys { ty: "unsigned", bytes: 4, bits, items: 16, text: "(unsigned){}".to_string() }
+    }
     fn new(dtype: DType, descending: bool) -> Keys {
         let (size, is_float) = (dtype.size(), dtype.is_float());
         let bits = if is_float { 8 * size.max(4) } else { 8 * size };
@@ -57,21 +62,9 @@ fn lanes(attrs: &Attrs, x: &Operand) -> Option<(AxisSplit, Keys)> {
     Some((l, Keys::new(x.ty.dtype, attrs.bool("descending").ok()?)))
 }
 
-/// The parts of the scratch space of a device-wide sort: two arrays of keys, two of ids, counts, totals; its end.
-fn parts(l: &AxisSplit, keys: &Keys) -> [usize; 7] {
-    let (lanes, tiles) = (l.outer * l.inner, l.size.div_ceil(keys.tile()));
-    let count = lanes * l.size;
-    let sizes = [count * keys.bytes, count * keys.bytes, count * 4, count * 4, lanes * DIGITS * tiles * 4, lanes * 1024];
-    let mut at = [0; 7];
-    for (i, bytes) in sizes.iter().enumerate() {
-        at[i + 1] = at[i] + bytes.next_multiple_of(256);
-    }
-    at
-}
-
 fn scratch(attrs: &Attrs, args: &[Operand]) -> usize {
     match lanes(attrs, &args[0]) {
-        Some((l, keys)) if l.size > keys.tile() => parts(&l, &keys)[6],
+        Some((l, keys)) if l.size > keys.tile() => radix_scratch(l.outer * l.inner, l.size, &keys),
         _ => 0,
     }
 }
@@ -139,34 +132,82 @@ fn in_block(c: &Call, l: &AxisSplit, keys: &Keys) -> Option<Vec<Kernel>> {
     t.blocks(l.outer * l.inner, threads, &body)
 }
 
-/// All blocks sort together, digit by digit.
+/// All blocks sort together.
 fn over_device(c: &Call, l: &AxisSplit, keys: &Keys) -> Option<Vec<Kernel>> {
-    let at = parts(l, keys);
-    let mut kernels = Vec::new();
-    for pass in 0..keys.bits / 8 {
-        let s = Pass { c, l, keys, at: &at, pass };
-        kernels.extend(s.count()?);
-        kernels.extend(s.add_up()?);
-        kernels.extend(s.scatter()?);
-    }
-    Some(kernels)
+    let inner = l.inner;
+    let read = |t: Text| (t.reads("x", &c.args[0]), keys.of(&format!("x[base + (idx)p * {inner}]")));
+    let store = |t: Text, has_read: bool| {
+        let t = if has_read { t } else { t.reads("x", &c.args[0]) };
+        let text = format!(
+            "y[base + to * {inner}] = x[base + (idx)s.ids[p] * {inner}];\nplaces[base + to * {inner}] = s.ids[p];\n"
+        );
+        (t.writes("y", &c.outs[0]).writes("places", &c.outs[1]), text)
+    };
+    let start = format!("const idx base = {};\n", base(l));
+    Radix { lanes: l.outer * l.inner, size: l.size, keys, start, read: &read, store: &store }.kernels()
 }
 
-/// One digit of a device-wide sort.
+/// A text with more parameters, and an expression or statements that use them.
+pub type With<'a, A> = &'a dyn Fn(Text, A) -> (Text, String);
+
+/// A device-wide sort of lanes, digit by digit.
+pub struct Radix<'a> {
+    /// Lanes and the size of each.
+    pub lanes: usize,
+    /// Keys of a lane.
+    pub size: usize,
+    /// Their form.
+    pub keys: &'a Keys,
+    /// Statements before key and store, which may use `lane`.
+    pub start: String,
+    /// The expression of key `p` of a lane.
+    pub read: &'a dyn Fn(Text) -> (Text, String),
+    /// The statements that store key `s.keys[p]` and id `s.ids[p]` as number `to` of the lane. True if the text has
+    /// the parameters of `read` already.
+    pub store: With<'a, bool>,
+}
+
+/// Where the parts of the scratch space begin: two arrays of keys, two of ids, counts, totals; its end.
+fn parts(lanes: usize, size: usize, keys: &Keys) -> [usize; 7] {
+    let (count, tiles) = (lanes * size, size.div_ceil(keys.tile()));
+    let sizes = [count * keys.bytes, count * keys.bytes, count * 4, count * 4, lanes * DIGITS * tiles * 4, lanes * 1024];
+    let mut at = [0; 7];
+    for (i, bytes) in sizes.iter().enumerate() {
+        at[i + 1] = at[i] + bytes.next_multiple_of(256);
+    }
+    at
+}
+
+/// Bytes of scratch space of a device-wide sort.
+pub fn radix_scratch(lanes: usize, size: usize, keys: &Keys) -> usize {
+    parts(lanes, size, keys)[6]
+}
+
+impl Radix<'_> {
+    /// The kernels of all digits.
+    pub fn kernels(&self) -> Option<Vec<Kernel>> {
+        let at = parts(self.lanes, self.size, self.keys);
+        let mut kernels = Vec::new();
+        for pass in 0..self.keys.bits.div_ceil(8) {
+            let p = Pass { r: self, at: &at, pass };
+            kernels.extend(p.count()?);
+            kernels.extend(p.add_up()?);
+            kernels.extend(p.scatter()?);
+        }
+        Some(kernels)
+    }
+}
+
+/// One digit.
 struct Pass<'a> {
-    c: &'a Call<'a>,
-    l: &'a AxisSplit,
-    keys: &'a Keys,
+    r: &'a Radix<'a>,
     at: &'a [usize; 7],
     pass: usize,
 }
 
 impl Pass<'_> {
     fn tiles(&self) -> usize {
-        self.l.size.div_ceil(self.keys.tile())
-    }
-    fn lanes(&self) -> usize {
-        self.l.outer * self.l.inner
+        self.r.size.div_ceil(self.r.keys.tile())
     }
     /// Scratch memory under a name.
     fn memory(&self, t: Text, name: &str, ty: &str, part: usize) -> Text {
@@ -175,16 +216,15 @@ impl Pass<'_> {
     /// The keys that the pass reads, and the text of key `p` of a lane.
     fn source(&self, t: Text) -> (Text, String) {
         if self.pass == 0 {
-            let key = self.keys.of(&format!("x[base + (idx)p * {}]", self.l.inner));
-            return (t.reads("x", &self.c.args[0]), key);
+            return (self.r.read)(t);
         }
-        let t = self.memory(t, "keys", &format!("const {}", self.keys.ty), (self.pass + 1) % 2);
-        (t, format!("keys[lane * {} + p]", self.l.size))
+        let t = self.memory(t, "keys", &format!("const {}", self.r.keys.ty), (self.pass + 1) % 2);
+        (t, format!("keys[lane * {} + p]", self.r.size))
     }
     /// Statements that say which tile a block has.
     fn start(&self) -> String {
         let tiles = self.tiles();
-        format!("const idx lane = blockIdx.x / {tiles}, tile = blockIdx.x % {tiles}, base = {};\n", base(self.l))
+        format!("const idx lane = blockIdx.x / {tiles}, tile = blockIdx.x % {tiles};\n{}", self.r.start)
     }
 
     fn count(&self) -> Option<Vec<Kernel>> {
@@ -198,15 +238,16 @@ impl Pass<'_> {
              const unsigned p = tile * {tile} + j * {THREADS} + threadIdx.x;\n\
              if (p < {size}u) atomicAdd(&histogram[(unsigned)({key} >> {shift}) & 255u], 1u);\n}}\n\
              __syncthreads();\n\
-             for (int d = threadIdx.x; d < {DIGITS}; d += {THREADS}) counts[(lane * {DIGITS} + d) * {tiles} + tile] = histogram[d];\n",
+             for (int d = threadIdx.x; d < {DIGITS}; d += {THREADS})\n\
+             counts[(lane * {DIGITS} + d) * {tiles} + tile] = histogram[d];\n",
             self.start(),
-            items = self.keys.items,
-            tile = self.keys.tile(),
-            size = self.l.size,
+            items = self.r.keys.items,
+            tile = self.r.keys.tile(),
+            size = self.r.size,
             shift = 8 * self.pass,
             tiles = self.tiles(),
         );
-        t.blocks(self.lanes() * self.tiles(), THREADS, &body)
+        t.blocks(self.r.lanes * self.tiles(), THREADS, &body)
     }
 
     /// For each digit of a lane: the counts of the tiles before each tile, and the sum.
@@ -229,36 +270,29 @@ impl Pass<'_> {
             tiles = self.tiles(),
             last = THREADS - 1,
         );
-        t.blocks(self.lanes() * DIGITS, THREADS, &body)
+        t.blocks(self.r.lanes * DIGITS, THREADS, &body)
     }
 
-    /// Moves keys and ids; the last pass writes the results.
+    /// Moves keys and ids; the last pass stores them.
     fn scatter(&self) -> Option<Vec<Kernel>> {
-        let (c, l, ty) = (self.c, self.l, self.keys.ty);
-        let (first, last) = (self.pass == 0, 8 * (self.pass + 1) == self.keys.bits);
+        let (ty, size, tiles) = (self.r.keys.ty, self.r.size, self.tiles());
+        let (first, last) = (self.pass == 0, 8 * (self.pass + 1) >= self.r.keys.bits);
         let (mut t, key) = self.source(Text::new());
         t = self.memory(t, "counts", "const unsigned", 4);
         t = self.memory(t, "totals", "const unsigned", 5);
-        let id = if first {
-            "p".to_string()
-        } else {
+        let mut id = "p".to_string();
+        if !first {
             t = self.memory(t, "ids", "const unsigned", 2 + (self.pass + 1) % 2);
-            format!("ids[lane * {} + p]", l.size)
-        };
-        let store = if last {
-            if !first {
-                t = t.reads("x", &c.args[0]);
-            }
-            t = t.writes("y", &c.outs[0]).writes("places", &c.outs[1]);
-            let inner = l.inner;
-            format!("y[base + to * {inner}] = x[base + (idx)s.ids[p] * {inner}];\nplaces[base + to * {inner}] = s.ids[p];\n")
+            id = format!("ids[lane * {size} + p]");
+        }
+        let (t, store) = if last {
+            (self.r.store)(t, first)
         } else {
             t = self.memory(t, "next", ty, self.pass % 2);
             t = self.memory(t, "moved", "unsigned", 2 + self.pass % 2);
-            format!("next[lane * {0} + to] = s.keys[p];\nmoved[lane * {0} + to] = s.ids[p];\n", l.size)
+            (t, format!("next[lane * {size} + to] = s.keys[p];\nmoved[lane * {size} + to] = s.ids[p];\n"))
         };
-        let (items, tile, size, tiles, shift) =
-            (self.keys.items, self.keys.tile(), l.size, self.tiles(), 8 * self.pass);
+        let (items, tile, shift) = (self.r.keys.items, self.r.keys.tile(), 8 * self.pass);
         let body = format!(
             "{}typedef SortTile<{ty}, {THREADS}, {items}> Tile;\n__shared__ Tile s;\n__shared__ long long starts[{DIGITS}];\n\
              {ty} k[{items}];\nunsigned id[{items}], r[{items}];\n\
@@ -269,7 +303,8 @@ impl Pass<'_> {
              s.rank(k, r, {shift});\n\
              s.place(k, id, r);\n\
              const unsigned before = s.exclusive(totals[lane * {DIGITS} + threadIdx.x]);\n\
-             starts[threadIdx.x] = (idx)before + counts[(lane * {DIGITS} + threadIdx.x) * {tiles} + tile] - s.start[threadIdx.x];\n\
+             starts[threadIdx.x] =\n\
+             (idx)before + counts[(lane * {DIGITS} + threadIdx.x) * {tiles} + tile] - s.start[threadIdx.x];\n\
              __syncthreads();\n\
              const int count = min({size}ll - tile * {tile}, (idx){tile});\n\
              for (int p = threadIdx.x; p < count; p += {THREADS}) {{\n\
@@ -277,6 +312,6 @@ impl Pass<'_> {
              {store}}}\n",
             self.start(),
         );
-        t.blocks(self.lanes() * tiles, THREADS, &body)
+        t.blocks(self.r.lanes * tiles, THREADS, &body)
     }
 }
