@@ -107,11 +107,15 @@ impl Tensor {
         self.then(|t| {
             let fail = |e: Error| e.in_op("bincount");
             let index = self.as_index("bincount")?.ravel();
-            let data = index.literal()?.to_i64();
-            if let Some(bad) = data.iter().find(|&&i| i < 0) {
-                return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {bad}"))));
+            let (mut least, mut most) = (0, -1);
+            if index.count()? > 0 {
+                let both = Tensor::stack(&[index.min(..), index.max(..)], 0).to_vec::<i64>()?;
+                (least, most) = (both[0], both[1]);
             }
-            let size = data.iter().max().map_or(0, |&m| m as usize + 1).max(size_min);
+            if least < 0 {
+                return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {least}"))));
+            }
+            let size = ((most + 1) as usize).max(size_min);
             let ones = Tensor::full_of(t.shape.count(), 1.0, DType::I64);
             Ok(Tensor::full_of(size, 0.0, DType::I64).index_add(0, &index, &ones))
         })
@@ -161,6 +165,27 @@ impl Tensor {
 }
 
 fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
+    let (shape, n) = (x.shape()?, x.count()?);
+    if x.dtype()?.is_complex() {
+        return unique_complex(x);
+    }
+    if n == 0 {
+        let none = || Tensor::new(0, &[] as &[i64]);
+        return Ok([x.ravel(), none().reshape(&shape), none()]);
+    }
+    let [sorted, places] = x.ravel().sort(0);
+    // The first of each run of equals. A NaN is equal to nothing.
+    let differs = sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1));
+    let is_first = Tensor::concat(&[Tensor::from([true]), differs], 0);
+    let firsts = is_first.held_indices()?;
+    let number = is_first.cast(DType::I64).cumsum(0) - 1i64;
+    let inverse = number.zeros_like().scatter(0, &places, &number).reshape(&shape);
+    let ends = Tensor::concat(&[firsts.narrow(0, 1, firsts.count()? - 1), Tensor::from([n as i64])], 0);
+    Ok([sorted.take(&firsts, 0), inverse, ends - firsts])
+}
+
+/// `unique` of complex numbers, on the host.
+fn unique_complex(x: &Tensor) -> Result<[Tensor; 3]> {
     let l = x.literal()?;
     let lanes = ir::AxisSplit { outer: 1, size: l.count(), inner: 1 };
     let order = super::sort::order(&l, lanes, false);

@@ -2,17 +2,18 @@
 
 use super::moves::{begin, place};
 use super::sort::{Keys, Radix, radix_scratch};
-use super::{Call, Operand, Text, split};
+use super::{BLOCK, Call, Operand, Text, split};
 use crate::claims::Claim;
 use crate::emit::scalar::Class;
 use crate::emit::{Arg, Kernel};
-use ir::{Attrs, AxisSplit};
+use ir::{Attrs, AxisSplit, DType};
 use std::fmt::Write;
 
 /// Searching, combining and adding at indices.
 pub static CLAIMS: &[Claim] = &[
     Claim::new("searchsorted", searchsorted),
     Claim::new("ravel_index", ravel_index),
+    Claim { scratch: |_, args| compact_scratch(&args[0]), ..Claim::new("flat_nonzero", flat_nonzero) },
     Claim { in_place: Some(0), scratch: scatter_scratch, ..Claim::new("scatter", |c| scatter(c, Combine::Put, true)) },
     Claim { in_place: Some(0), scratch: scatter_scratch, ..Claim::new("scatter_add", |c| scatter(c, Combine::Add, true)) },
     Claim {
@@ -70,6 +71,64 @@ fn ravel_index(c: &Call) -> Option<Vec<Kernel>> {
         );
     }
     t.writes("y", y).reports().each(y.ty.shape.count(), &(body + "y[i] = at;\n"))
+}
+
+/// Elements that a block compacts.
+const COMPACT: usize = 256 * 16;
+
+fn compact_scratch(x: &Operand) -> usize {
+    4 * (x.ty.shape.count().div_ceil(COMPACT) + 1)
+}
+
+/// The indices of true elements: counts them by tiles, adds the counts up, writes.
+fn flat_nonzero(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, y) = (&c.args[0], &c.outs[0]);
+    let (n, size) = (x.ty.shape.count(), y.ty.shape.count());
+    let fill = c.attrs.int("fill").ok()?;
+    let tiles = n.div_ceil(COMPACT);
+    let with = |t: Text| t.memory("counts", "unsigned", Arg::Scratch(0));
+    // A warp has 512 neighbors, 32 at a time.
+    let start = format!(
+        "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n\
+         const idx first = (idx)blockIdx.x * {COMPACT} + warp * 512;\n\
+         __shared__ unsigned sums[8];\n\
+         unsigned bits[16], own = 0;\n\
+         #pragma unroll\nfor (int j = 0; j < 16; j++) {{\n\
+         const idx at = first + j * 32 + lane;\n\
+         bits[j] = __ballot_sync(~0u, at < {n} && x[min(at, {n}ll - 1)]);\n\
+         own += __popc(bits[j]);\n}}\n\
+         if (lane == 0) sums[warp] = own;\n__syncthreads();\n"
+    );
+    let mut kernels = Vec::new();
+    if tiles > 0 {
+        let count = format!("{start}if (threadIdx.x == 0) {{\nunsigned all = 0;\nfor (int w = 0; w < 8; w++) all += sums[w];\ncounts[blockIdx.x] = all;\n}}\n");
+        kernels.extend(with(Text::new().reads("x", x)).blocks(tiles, 256, &count)?);
+    }
+    let add = format!(
+        "__shared__ SortTile<unsigned, 256, 1> s;\n__shared__ unsigned sum;\n\
+         unsigned before = 0;\n\
+         for (int first = 0; first < {tiles}; first += 256) {{\n\
+         const int t = first + (int)threadIdx.x;\n\
+         const unsigned n = t < {tiles} ? counts[t] : 0u, at = s.exclusive(n);\n\
+         if (t < {tiles}) counts[t] = before + at;\n\
+         if (threadIdx.x == 255) sum = at + n;\n\
+         __syncthreads();\nbefore += sum;\n__syncthreads();\n}}\n\
+         if (threadIdx.x == 0) counts[{tiles}] = before;\n\
+         for (idx p = (idx)before + threadIdx.x; p < {size}; p += 256) y[p] = {fill};\n"
+    );
+    kernels.extend(with(Text::new().writes("y", y)).blocks(1, 256, &add)?);
+    if tiles > 0 {
+        let write = format!(
+            "{start}idx to = counts[blockIdx.x];\n\
+             for (int w = 0; w < warp; w++) to += sums[w];\n\
+             #pragma unroll\nfor (int j = 0; j < 16; j++) {{\n\
+             const idx p = to + __popc(bits[j] & ((1u << lane) - 1u));\n\
+             if ((bits[j] >> lane & 1u) && p < {size}) y[p] = first + j * 32 + lane;\n\
+             to += __popc(bits[j]);\n}}\n"
+        );
+        kernels.extend(with(Text::new().reads("x", x).writes("y", y)).blocks(tiles, 256, &write)?);
+    }
+    Some(kernels)
 }
 
 /// How values that meet at a place are combined.
@@ -263,9 +322,50 @@ fn index_add(c: &Call) -> Option<Vec<Kernel>> {
     let n = index.ty.shape.count();
     let mut kernels = begin(x, y)?;
     if n * l.outer * l.inner > 0 {
-        kernels.extend(if n >= SORTED { add_sorted(c, l, n)? } else { add_scanned(c, l, n)? });
+        kernels.extend(match atomic(y.ty.dtype) {
+            _ if n < SORTED => add_scanned(c, l, n)?,
+            Some(ty) => add_atomically(c, l, n, ty)?,
+            None => add_sorted(c, l, n)?,
+        });
     }
     Some(kernels)
+}
+
+/// The C type that integers of a type are added atomically in: their sums do not depend on the order.
+fn atomic(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::I32 | DType::U32 => Some("unsigned"),
+        DType::I64 | DType::U64 => Some("unsigned long long"),
+        _ => None,
+    }
+}
+
+/// Adds integers in any order. Few places are counted in shared memory first.
+fn add_atomically(c: &Call, l: AxisSplit, n: usize, ty: &str) -> Option<Vec<Kernel>> {
+    const SHARED: usize = 32 << 10;
+    const BLOCKS: usize = 528;
+    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
+    let AxisSplit { outer, size, inner } = l;
+    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
+    if outer * inner == 1 && size * y.ty.dtype.size() <= SHARED && n >= 16 * size {
+        let body = format!(
+            "__shared__ {ty} sums[{size}];\n\
+             for (int j = threadIdx.x; j < {size}; j += {BLOCK}) sums[j] = 0;\n\
+             __syncthreads();\n\
+             for (idx k = (idx)blockIdx.x * {BLOCK} + threadIdx.x; k < {n}; k += (idx)gridDim.x * {BLOCK})\n\
+             atomicAdd(&sums[checked(index[k], {size}, report, launch)], ({ty})src[k]);\n\
+             __syncthreads();\n\
+             for (int j = threadIdx.x; j < {size}; j += {BLOCK}) if (sums[j]) atomicAdd(({ty}*)&y[j], sums[j]);\n"
+        );
+        return t.blocks(n.div_ceil(BLOCK).min(BLOCKS), BLOCK, &body);
+    }
+    let body = format!(
+        "const idx e = i % {inner}, k = i / {inner} % {n}, o = i / {};\n\
+         const idx j = checked(index[k], {size}, report, launch);\n\
+         atomicAdd(({ty}*)&y[(o * {size} + j) * {inner} + e], ({ty})src[i]);\n",
+        n * inner
+    );
+    t.each(outer * n * inner, &body)
 }
 
 /// Sorts the indices. The thread of the first of equal indices adds up an element of all of their slices.
