@@ -5,6 +5,7 @@
 use crate::dnn::{self, Planned};
 use crate::emit::Kernel;
 use crate::emit::kernels::{self, Call, Operand};
+use crate::library::cufft::{self, Transform};
 use ir::{Attrs, FlatNode, Layout, Type};
 use passes::View;
 
@@ -16,6 +17,8 @@ pub struct Claim {
     pub kernels: fn(&Call) -> Option<Vec<Kernel>>,
     /// Bytes of scratch space that the kernels want.
     pub scratch: fn(&Attrs, &[Operand]) -> usize,
+    /// Its transform by cuFFT, from attributes and operands.
+    pub transform: fn(&Attrs, &[Operand]) -> Option<Transform>,
     /// Its cuDNN graph, from attributes, operands and results.
     pub network: fn(&Attrs, &[Operand], &[Operand]) -> Planned,
     /// The results as the cuDNN graph writes them; `None`: as they are.
@@ -43,6 +46,7 @@ impl Claim {
             op,
             kernels,
             scratch: |_, _| 0,
+            transform: |_, _| None,
             network: |_, _, _| None,
             results: |_, _| None,
             around: |_, _| None,
@@ -62,7 +66,7 @@ impl Claim {
 
 /// The row of an op.
 pub fn claim(name: &str) -> Option<&'static Claim> {
-    kernels::CLAIMS.iter().chain(dnn::CLAIMS).copied().flatten().find(|c| c.op == name)
+    kernels::CLAIMS.iter().chain(dnn::CLAIMS).copied().chain([cufft::CLAIMS]).flatten().find(|c| c.op == name)
 }
 
 /// Ops of the table that the rewrites and schedules of this crate look for.

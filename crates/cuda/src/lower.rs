@@ -8,6 +8,7 @@ use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
 use crate::failure_guard;
 use crate::fuse_launches::{self, OwnGemm};
 use crate::library::cublas::{self, Gemm};
+use crate::library::cufft::Transform;
 use crate::library::epilogue::Epilogue;
 use crate::scan::ScanCode;
 use crate::target::{Gpu, GpuTarget};
@@ -30,6 +31,8 @@ pub enum Code {
         /// Launches before and after it.
         around: [Vec<Kernel>; 2],
     },
+    /// A Fourier transform of an operand into a result.
+    Fft(Transform, Box<[Operand; 2]>),
     /// A scan.
     Scan(Box<ScanCode>),
     /// The node's own rule: a reference on copies of its operands on the host, or control flow over programs of the
@@ -139,6 +142,7 @@ impl Lowered {
                 format!("cuDNN with {} launches around it", before.len() + behind.len())
             }
             (_, Code::Network { .. }) => "cuDNN".to_string(),
+            (_, Code::Fft(..)) => "cuFFT".to_string(),
             (_, Code::Scan(s)) => format!("{} iterations on the device", s.iterations.length()),
             (_, Code::Host { node, .. }) if self.is_control(*node) => {
                 "control flow over programs of the device".to_string()
@@ -161,6 +165,11 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         && let Some(gemm) = cublas::gemm(&args[0], &args[1], &outs[0], epilogue)
     {
         return Ok(Some(gemm_code(gemm, &args, &outs)));
+    }
+    if gpu.has_fft
+        && let Some(transform) = claim(n.op.name).and_then(|c| (c.transform)(&n.attrs, &args))
+    {
+        return Ok(Some(Code::Fft(transform, Box::new([args[0].clone(), outs[0].clone()]))));
     }
     if n.op.name == op::SCAN {
         return Ok(Some(Code::Scan(Box::new(ScanCode::new(n, &args, &outs, gpu)?))));
@@ -249,7 +258,7 @@ impl<'a> Lowering<'a> {
     fn is_launched(&self, wave: &Range<usize>) -> bool {
         self.code[wave.clone()].iter().flatten().any(|c| match c {
             Code::Kernels(list) => list.iter().any(|k| !k.is_move),
-            Code::Gemm(..) | Code::Network { .. } | Code::Scan(_) => true,
+            Code::Gemm(..) | Code::Network { .. } | Code::Fft(..) | Code::Scan(_) => true,
             Code::Host { .. } => false,
         })
     }

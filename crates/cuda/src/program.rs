@@ -9,7 +9,7 @@ use crate::driver::memsets::{self, SLOT};
 use crate::emit::kernels::Operand;
 use crate::emit::{Arg, Kernel};
 use crate::library::cublas::{CublasGemm, Gemm, WORKSPACE};
-use crate::library::nccl;
+use crate::library::{cufft, nccl};
 use crate::lower::{Code, Lowered};
 use crate::memory::storage::{Block, DeviceValue};
 use crate::target::Gpu;
@@ -58,6 +58,10 @@ enum Task {
         given: Vec<Address>,
         scratch: Address,
         slot: Option<usize>,
+    },
+    Fft {
+        plan: cufft::Plan,
+        at: [Address; 2],
     },
     /// A scan: what comes first, and an iteration.
     Scan(usize, Box<[Compiled; 2]>),
@@ -115,7 +119,12 @@ impl Compiled {
         context.enter()?;
         let supports = |n: &Network| context.has("a convolution", n);
         let is_faster = |p: &Gemm| CublasGemm::wins(context, p);
-        let gpu = Gpu { capability: (context.major, context.minor), supports: &supports, is_faster: &is_faster };
+        let gpu = Gpu {
+            capability: (context.major, context.minor),
+            supports: &supports,
+            is_faster: &is_faster,
+            has_fft: cufft::is_present(),
+        };
         Compiled::of(context, Arc::new(Lowered::new(graph, gpu, watch)?))
     }
     /// Loads the code of a lowered graph.
@@ -161,6 +170,10 @@ impl Compiled {
                     tasks.push(Task::Network { ready, given, scratch: plan.scratch(r, 0), slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
+                Code::Fft(transform, operands) => {
+                    let plan = cufft::Plan::new(context, transform).map_err(|e| plan.blame(r, e))?;
+                    tasks.push(Task::Fft { plan, at: operands.each_ref().map(|o| lowered.address(o)) });
+                }
                 Code::Scan(s) => {
                     let [once, each] = [&s.once, &s.each].map(|l| Compiled::of(context, l.clone()));
                     tasks.push(Task::Scan(r, Box::new([once?, each?])));
@@ -187,6 +200,7 @@ impl Compiled {
         let consts = consts.collect::<Result<_>>()?;
         let wanted = |t: &Task| match t {
             Task::Network { ready, .. } => ready.workspace,
+            Task::Fft { plan, .. } => plan.workspace,
             Task::Scan(_, parts) => parts[0].workspace.max(parts[1].workspace),
             _ => 0,
         };
@@ -282,6 +296,7 @@ impl Compiled {
                     let workspace = self.slot(*slot).unwrap_or_else(shared);
                     ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
+                Task::Fft { plan, at: [from, to] } => plan.run(at(from), at(to), bases[bases.len() - 1])?,
                 Task::Scan(r, parts) => self.run_scan(*r, parts, bases)?,
                 Task::Host(r) => self.run_on_host(*r, bases)?,
             }

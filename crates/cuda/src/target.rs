@@ -33,6 +33,8 @@ pub struct Gpu<'a> {
     pub supports: Supports<'a>,
     /// Which epilogues pay.
     pub is_faster: IsFaster<'a>,
+    /// Whether cuFFT is present.
+    pub has_fft: bool,
 }
 
 /// Whether a composite runs as one on a GPU of this compute capability.

@@ -70,7 +70,7 @@ fn sources() -> Vec<String> {
                 let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
                 let plan = Lowered::new(
                     g,
-                    Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false },
+                    Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false, has_fft: true },
                     &mut Watch::none(),
                 )
                 .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
@@ -90,7 +90,7 @@ fn golden() -> Vec<String> {
         let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
         let plan = Lowered::new(
             graph,
-            Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true },
+            Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true, has_fft: true },
             &mut Watch::none(),
         )
         .unwrap();

@@ -7,10 +7,7 @@ use crate::emit::scalar::{Class, stored};
 use ir::AxisSplit;
 
 /// Indices of extremes.
-pub static CLAIMS: &[Claim] = &[
-    Claim::new("argmax", |c| extreme(c, ">")),
-    Claim::new("argmin", |c| extreme(c, "<")),
-];
+pub static CLAIMS: &[Claim] = &[Claim::new("argmax", |c| extreme(c, ">")), Claim::new("argmin", |c| extreme(c, "<"))];
 
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;

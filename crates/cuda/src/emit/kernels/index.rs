@@ -15,7 +15,11 @@ pub static CLAIMS: &[Claim] = &[
     Claim::new("ravel_index", ravel_index),
     Claim { scratch: |_, args| compact_scratch(&args[0]), ..Claim::new("flat_nonzero", flat_nonzero) },
     Claim { in_place: Some(0), scratch: scatter_scratch, ..Claim::new("scatter", |c| scatter(c, Combine::Put, true)) },
-    Claim { in_place: Some(0), scratch: scatter_scratch, ..Claim::new("scatter_add", |c| scatter(c, Combine::Add, true)) },
+    Claim {
+        in_place: Some(0),
+        scratch: scatter_scratch,
+        ..Claim::new("scatter_add", |c| scatter(c, Combine::Add, true))
+    },
     Claim {
         in_place: Some(0),
         scratch: scatter_scratch,
@@ -101,7 +105,9 @@ fn flat_nonzero(c: &Call) -> Option<Vec<Kernel>> {
     );
     let mut kernels = Vec::new();
     if tiles > 0 {
-        let count = format!("{start}if (threadIdx.x == 0) {{\nunsigned all = 0;\nfor (int w = 0; w < 8; w++) all += sums[w];\ncounts[blockIdx.x] = all;\n}}\n");
+        let count = format!(
+            "{start}if (threadIdx.x == 0) {{\nunsigned all = 0;\nfor (int w = 0; w < 8; w++) all += sums[w];\ncounts[blockIdx.x] = all;\n}}\n"
+        );
         kernels.extend(with(Text::new().reads("x", x)).blocks(tiles, 256, &count)?);
     }
     let add = format!(

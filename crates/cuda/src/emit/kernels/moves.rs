@@ -2,8 +2,8 @@
 
 use super::{Call, Operand, Text, split};
 use crate::claims::Claim;
-use crate::emit::scalar::{Class, constant, stored};
 use crate::emit::Kernel;
+use crate::emit::scalar::{Class, constant, stored};
 use ir::{AxisSplit, Literal};
 use std::fmt::Write;
 

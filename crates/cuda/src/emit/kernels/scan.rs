@@ -164,10 +164,8 @@ fn cut(c: &Call, l: &AxisSplit, s: &Scan, from: &dyn Fn(&str) -> String, all: Te
         declared(s),
         l.size
     );
-    let totals = format!(
-        "{start}{}if (threadIdx.x == 0) totals[blockIdx.x] = tile.last;\n",
-        tile(l, s, from, "false", false)
-    );
+    let totals =
+        format!("{start}{}if (threadIdx.x == 0) totals[blockIdx.x] = tile.last;\n", tile(l, s, from, "false", false));
     let t = Text::new().reads("x", &c.args[0]).memory("totals", state, Arg::Scratch(0));
     let mut kernels = t.blocks(l.outer * tiles, THREADS, &totals)?;
     // The totals are scanned as a lane of their own.

@@ -170,7 +170,8 @@ pub struct Radix<'a> {
 /// Where the parts of the scratch space begin: two arrays of keys, two of ids, counts, totals; its end.
 fn parts(lanes: usize, size: usize, keys: &Keys) -> [usize; 7] {
     let (count, tiles) = (lanes * size, size.div_ceil(keys.tile()));
-    let sizes = [count * keys.bytes, count * keys.bytes, count * 4, count * 4, lanes * DIGITS * tiles * 4, lanes * 1024];
+    let sizes =
+        [count * keys.bytes, count * keys.bytes, count * 4, count * 4, lanes * DIGITS * tiles * 4, lanes * 1024];
     let mut at = [0; 7];
     for (i, bytes) in sizes.iter().enumerate() {
         at[i + 1] = at[i] + bytes.next_multiple_of(256);
