@@ -35,6 +35,8 @@ pub struct Claim {
     pub is_kernel_first: bool,
     /// Its floating-point operations.
     pub flops: fn(&FlatNode, &[View]) -> usize,
+    /// What a number that its kernels report is, and what is wrong with it; `None`: an index out of range.
+    pub failure: Option<(&'static str, &'static str)>,
     /// Whether its elements are their own indices, which loops compute instead of loading them.
     pub is_index: bool,
 }
@@ -55,6 +57,7 @@ impl Claim {
             in_place: None,
             is_kernel_first: false,
             flops: |n, _| n.outs[0].shape.count(),
+            failure: None,
             is_index: false,
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::claims::claim;
 use crate::dnn::Network;
 use crate::dnn::backend::Ready;
 use crate::driver::context::{Blame, Context, Function, failed};
@@ -530,10 +531,14 @@ fn blame(plan: &passes::Plan, region: usize) -> Blame {
     let (graph, regions) = (&plan.fused.graph, &plan.fused.regions);
     let wave = plan.fused.waves.iter().find(|w| w.contains(&region)).cloned().unwrap_or(region..region + 1);
     let called = |r: usize| if let Region::Call { node, .. } = &regions[r] { Some(*node) } else { None };
-    let is_indexed = |i: &usize| graph.nodes[*i].attrs.size("axis").is_ok();
-    let node = wave.filter_map(called).find(is_indexed).unwrap_or(regions[region].nodes()[0] as usize);
+    let failure = |i: usize| claim(graph.nodes[i].op.name).and_then(|c| c.failure);
+    let is_reported = |i: &usize| graph.nodes[*i].attrs.size("axis").is_ok() || failure(*i).is_some();
+    let node = wave.filter_map(called).find(is_reported).unwrap_or(regions[region].nodes()[0] as usize);
     let n = &graph.nodes[node];
     let site = n.site;
+    if let Some((before, after)) = failure(node) {
+        return Blame { op: n.op.name.to_string(), site, before, after: after.to_string() };
+    }
     if let (Ok(classes), Ok(ignored), Ok(op)) = (n.attrs.int("classes"), n.attrs.int("ignored"), n.attrs.str("op")) {
         let after = format!("is not among 0..{classes}, nor the ignored {ignored}");
         return Blame { op: op.to_string(), site, before: "class", after };

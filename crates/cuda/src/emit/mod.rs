@@ -103,6 +103,9 @@ pub fn unit(sources: &[&str]) -> String {
     if sources.iter().any(|s| s.contains("SortTile") || s.contains("sort_key")) {
         text += include_str!("sort.cu");
     }
+    if sources.iter().any(|s| ["cholesky(", "factor_", "substitute("].iter().any(|f| s.contains(f))) {
+        text += include_str!("linalg.cu");
+    }
     if sources.iter().any(|s| s.contains("Scan")) {
         text += include_str!("scan.cu");
     }

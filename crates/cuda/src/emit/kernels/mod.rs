@@ -17,6 +17,7 @@ files! {
     custom,
     gemm,
     index,
+    linalg,
     moves,
     nhwc,
     scan,
