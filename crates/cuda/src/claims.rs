@@ -27,6 +27,8 @@ pub struct Claim {
     pub around: fn(&[Operand], &[Operand]) -> Option<[Vec<Kernel>; 2]>,
     /// Whether cuDNN may run a composite of these input types; otherwise it is expanded.
     pub claims: fn(&[Type]) -> bool,
+    /// Whether its kernels compute a composite of these input types whole; otherwise it is expanded.
+    pub is_whole: fn(&FlatNode, &[Type]) -> bool,
     /// Whether an operand may have this layout; all may be contiguous.
     pub accepts: fn(&FlatNode, usize, &Layout) -> bool,
     /// The operand that the first result may overwrite: the kernels begin with a copy of it otherwise.
@@ -53,6 +55,7 @@ impl Claim {
             results: |_, _| None,
             around: |_, _| None,
             claims: |_| false,
+            is_whole: |_, _| false,
             accepts: |_, _, _| false,
             in_place: None,
             is_kernel_first: false,

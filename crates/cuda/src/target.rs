@@ -39,7 +39,8 @@ pub struct Gpu<'a> {
 
 /// Whether a composite runs as one on a GPU of this compute capability.
 pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32), supports: Supports) -> bool {
-    attention::claims(n, types, capability.0)
+    claim(n.op.name).is_some_and(|c| (c.is_whole)(n, types))
+        || attention::claims(n, types, capability.0)
         || fuse_epilogue::claims(n, types)
         || fp8::claims(n, types, capability)
         || (dnn::claims(n.op.name, types) && dnn::whole(n, types).is_some_and(|network| supports(&network)))

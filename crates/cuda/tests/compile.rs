@@ -67,7 +67,8 @@ fn sources() -> Vec<String> {
                 let case = Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() };
                 // An op may refuse a type.
                 let Ok(g) = reference::graph_of(op, &case) else { continue };
-                let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
+                let is_whole = |n: &ir::FlatNode, t: &[ir::Type]| talweg_cuda::target::claims(n, t, (9, 0), &|_| false);
+                let g = passes::optimize(&g, &is_whole, &reference::run_node).unwrap();
                 let plan = Lowered::new(
                     g,
                     Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false, has_fft: true },

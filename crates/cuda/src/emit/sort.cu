@@ -109,3 +109,78 @@ template <typename K, int T, int I> struct SortTile {
     }
   }
 };
+
+// The first k of a lane's `size` keys in order, by a block of 1024 threads. `key(p)` is key p. Afterwards number i of them is
+// `tile.keys[i]`, its position `tile.ids[i]`. Of equal keys the first are taken.
+template <typename K, int BITS, typename F> __device__ void select_first(SortTile<K, 1024, 1>& tile, F key, unsigned size, unsigned k) {
+  __shared__ unsigned histogram[256], found[2], warps[2][32];
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  K prefix = 0, mask = 0;
+  unsigned need = k;
+  // The k-th key, digit by digit from the highest.
+  for (int shift = BITS - 8; shift >= 0; shift -= 8) {
+    if (threadIdx.x < 256) histogram[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll 4
+    for (unsigned first = 0; first < size; first += 1024) {
+      const unsigned p = first + threadIdx.x;
+      const K now = p < size ? key(p) : (K)0;
+      const bool is_in = p < size && (now & mask) == prefix;
+      const unsigned all = __ballot_sync(~0u, is_in);
+      if (is_in) {
+        const unsigned d = (unsigned)(now >> shift) & 255u, same = __match_any_sync(all, d);
+        if (__ffs(same) - 1 == (int)lane) atomicAdd(&histogram[d], __popc(same));
+      }
+    }
+    __syncthreads();
+    const unsigned own = threadIdx.x < 256 ? histogram[threadIdx.x] : 0u, before = tile.exclusive(own);
+    if (own > 0 && before < need && need <= before + own) {
+      found[0] = threadIdx.x;
+      found[1] = before;
+    }
+    __syncthreads();
+    prefix |= (K)found[0] << shift;
+    mask |= (K)255 << shift;
+    need -= found[1];
+  }
+  // A warp has neighbors: those before the k-th key, and of its equals the first `need`.
+  const unsigned part = (size + 1023u) / 1024u * 32u, begin = min(warp * part, size), end = min(begin + part, size);
+  unsigned less = 0, same = 0;
+#pragma unroll 4
+  for (unsigned p = begin + lane; p - lane < end; p += 32) {
+    const K now = p < end ? key(p) : ~(K)0;
+    less += __popc(__ballot_sync(~0u, p < end && now < prefix));
+    same += __popc(__ballot_sync(~0u, p < end && now == prefix));
+  }
+  if (lane == 0) {
+    warps[0][warp] = less;
+    warps[1][warp] = same;
+  }
+  __syncthreads();
+  unsigned to = 0, equal = 0;
+  for (unsigned w = 0; w < warp; w++) {
+    to += warps[0][w];
+    equal += warps[1][w];
+  }
+  for (unsigned p = begin + lane; (less || same) && p - lane < end; p += 32) {
+    const K now = p < end ? key(p) : ~(K)0;
+    const unsigned here = __ballot_sync(~0u, p < end && now < prefix), ties = __ballot_sync(~0u, p < end && now == prefix);
+    const unsigned left = (1u << lane) - 1u;
+    if (here >> lane & 1u) {
+      tile.keys[to + __popc(here & left)] = now;
+      tile.ids[to + __popc(here & left)] = p;
+    }
+    const unsigned rank = equal + __popc(ties & left);
+    if ((ties >> lane & 1u) && rank < need) {
+      tile.keys[k - need + rank] = now;
+      tile.ids[k - need + rank] = p;
+    }
+    to += __popc(here);
+    equal += __popc(ties);
+  }
+  __syncthreads();
+  K now[1] = {threadIdx.x < k ? tile.keys[threadIdx.x] : ~(K)0};
+  unsigned id[1] = {threadIdx.x < k ? tile.ids[threadIdx.x] : 0u};
+  __syncthreads();
+  tile.sort(now, id, BITS);
+}

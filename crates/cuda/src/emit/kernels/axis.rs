@@ -1,13 +1,16 @@
 //! Indices of extremes along an axis.
 
-use super::{Call, Text};
+use super::{Call, Operand, Text};
 use crate::claims::Claim;
-use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
-use ir::AxisSplit;
+use crate::emit::{Arg, Kernel};
+use ir::{Attrs, AxisSplit};
 
 /// Indices of extremes.
-pub static CLAIMS: &[Claim] = &[Claim::new("argmax", |c| extreme(c, ">")), Claim::new("argmin", |c| extreme(c, "<"))];
+pub static CLAIMS: &[Claim] = &[
+    Claim { scratch, ..Claim::new("argmax", |c| extreme(c, ">")) },
+    Claim { scratch, ..Claim::new("argmin", |c| extreme(c, "<")) },
+];
 
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;
@@ -16,6 +19,36 @@ const AT_ONCE: usize = 8;
 const CLUSTER_SIZE: usize = 1 << 15;
 const CLUSTER_MAX: usize = 8;
 const BLOCKS: usize = 128;
+
+/// Blocks of a lane that is so long that clusters do not keep the device busy; 1 for other lanes.
+fn spread(l: &AxisSplit) -> usize {
+    let lanes = l.outer * l.inner;
+    let is_long = l.size >= 1 << 19 && lanes * CLUSTER_MAX < BLOCKS;
+    if is_long { (4 * BLOCKS / lanes.max(1)).min(l.size >> 14) } else { 1 }
+}
+fn scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+    let Ok(axis) = attrs.size("axis") else { return 0 };
+    let l = AxisSplit::new(&args[0].ty.shape, axis);
+    if spread(&l) > 1 { 16 * l.outer * l.inner * spread(&l) } else { 0 }
+}
+
+/// Declares the best element so far, how it is compared, and how the lanes of a warp combine theirs.
+fn compared(class: &str, op: &str) -> String {
+    format!(
+        "auto wins = [](long long j, {class} v, long long best, {class} top) {{\n\
+         if (best < 0) return j >= 0;\n\
+         if (j < 0) return false;\n\
+         const bool a = v != v, b = top != top;\n\
+         if (a || b) return a && (!b || j < best);\n\
+         return v {op} top || (v == top && j < best);\n}};\n\
+         long long best = -1;\n{class} top = 0;\n\
+         auto combine = [&] {{\n\
+         for (int d = 16; d > 0; d /= 2) {{\n\
+         const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
+         const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
+         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n"
+    )
+}
 
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
 /// each lane; where lanes are few and long, a block, or several.
@@ -27,7 +60,9 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
     let each = 1024usize.min(256.max(threads)) / threads;
     let parts = if c.major >= 9 && l.size >= CLUSTER_SIZE { (BLOCKS / lanes.max(1)).clamp(1, CLUSTER_MAX) } else { 1 };
-    let is_shared = parts > 1;
+    let is_spread = spread(&l) > 1;
+    let parts = if is_spread { spread(&l) } else { parts };
+    let is_shared = parts > 1 && !is_spread;
     // Places of a thread come in order, so that a later element must be better, or the first NaN.
     let no_better = if op == ">" { "<=" } else { ">=" };
     // Long lanes whose elements lie side by side are read 16 bytes at a time.
@@ -40,13 +75,7 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const idx first = blockIdx.x % {parts} * {stretch}, end = min(first + {stretch}, (idx){size});\n\
          if (lane >= {lanes}) return;\n\
          const idx base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
-         long long best = -1;\n{class} top = 0;\n\
-         auto wins = [](long long j, {class} v, long long best, {class} top) {{\n\
-         if (best < 0) return j >= 0;\n\
-         if (j < 0) return false;\n\
-         const bool a = v != v, b = top != top;\n\
-         if (a || b) return a && (!b || j < best);\n\
-         return v {op} top || (v == top && j < best);\n}};\n\
+         {}\
          for (idx k = first + threadIdx.x % {threads} * {width}; k < end; k += {step} * {AT_ONCE}) {{\n\
          pack<{ty}, {width}> v[{AT_ONCE}];\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
@@ -55,14 +84,12 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          #pragma unroll\nfor (int e = 0; e < {width}; e++) {{\n\
          const {class} now = get(v[j].at[e]);\n\
          if (k + j * {step} < end && (best < 0 || (top == top && !(now {no_better} top)))) {{ best = k + j * {step} + e; top = now; }}\n}}\n}}\n\
-         auto combine = [&] {{\n\
-         for (int d = 16; d > 0; d /= 2) {{\n\
-         const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
-         const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
-         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n\
          combine();\n{}{}",
+        compared(class, op),
         if threads > 32 { across(class) } else { String::new() },
-        if is_shared {
+        if is_spread {
+            "if (threadIdx.x == 0) { found[blockIdx.x] = best; values[blockIdx.x] = top; }\n".to_string()
+        } else if is_shared {
             among_blocks(class, parts)
         } else {
             format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n")
@@ -72,6 +99,21 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
         step = threads * width,
         ty = stored(x.ty.dtype),
     );
+    if is_spread {
+        let memory = |t: Text| {
+            let t = t.memory("found", "long long", Arg::Scratch(0));
+            t.memory("values", class, Arg::Scratch(8 * lanes * parts))
+        };
+        let mut kernels = memory(Text::new().reads("x", x)).blocks(lanes * parts, threads, &body)?;
+        let last = format!(
+            "{}for (idx q = (idx)blockIdx.x * {parts} + threadIdx.x; q < (idx)(blockIdx.x + 1) * {parts}; q += 32)\n\
+             if (wins(found[q], values[q], best, top)) {{ best = found[q]; top = values[q]; }}\n\
+             combine();\nif (threadIdx.x == 0) y[blockIdx.x] = best;\n",
+            compared(class, op)
+        );
+        kernels.extend(memory(Text::new().writes("y", y)).blocks(lanes, 32, &last)?);
+        return Some(kernels);
+    }
     let mut kernels =
         Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each) * parts, each * threads, &body)?;
     if is_shared {

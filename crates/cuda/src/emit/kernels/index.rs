@@ -178,7 +178,10 @@ fn is_scatter_sorted(attrs: &Attrs, index: &Operand) -> bool {
 }
 fn scatter_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
     let (places, n) = (args[0].ty.shape.count(), args[1].ty.shape.count());
-    if is_scatter_sorted(attrs, &args[1]) { radix_scratch(1, n, &Keys::up_to(places)) + 2 * list_bytes(n) } else { 0 }
+    if !is_scatter_sorted(attrs, &args[1]) {
+        return 0;
+    }
+    sorted_scratch(n, places, 1, &args[0])
 }
 
 /// Elements combined at the places of an index, in the index's order: which of equal places wins and how sums are
@@ -248,6 +251,9 @@ fn scatter_sorted(c: &Call, combine: Combine, keeps: bool, axis: usize) -> Optio
         "[&](idx i) -> unsigned {{\n{}return index[i] >= 0 && index[i] < {size} ? (unsigned)({at}) : {places}u;\n}}(p)",
         split(&index.ty.shape, "i", "i")
     );
+    if combine == Combine::Add {
+        return add_sorted(c, AxisSplit { outer: 1, size: places, inner: 1 }, n, &key, size);
+    }
     let read = |t: Text| (t.reads("index", index), key.clone());
     let lists = |t: Text, ty: &str| {
         let t = t.memory("sorted", ty, Arg::Scratch(end));
@@ -308,14 +314,24 @@ fn add_by_warps(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
     t.blocks(l.outer.div_ceil(8), 256, &body)
 }
 
+/// Sorted indices that a thread adds up.
+const CHUNK: usize = 16;
 /// Indices from which on they are sorted first.
 const SORTED: usize = 256;
 
-/// The scratch space of [`index_add`]: sorted indices, their positions, and that of the sort.
+/// The scratch space of [`index_add`]: sorted indices, their positions, partial sums, and that of the sort.
 fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
     let n = args[1].ty.shape.count();
     let size = attrs.size("axis").map_or(0, |axis| args[0].ty.shape[axis]);
-    if n >= SORTED { radix_scratch(1, n, &Keys::up_to(size)) + 2 * list_bytes(n) } else { 0 }
+    if n < SORTED {
+        return 0;
+    }
+    sorted_scratch(n, size, args[2].ty.shape.count().checked_div(n).unwrap_or(0), &args[0])
+}
+/// The same for `n` indices of so many places, with so many elements each.
+fn sorted_scratch(n: usize, places: usize, elements: usize, x: &Operand) -> usize {
+    let parts = 2 * elements * n.div_ceil(CHUNK) * Class::of(x.ty.dtype).size();
+    radix_scratch(1, n, &Keys::up_to(places)) + 2 * list_bytes(n) + parts
 }
 fn list_bytes(n: usize) -> usize {
     (4 * n).next_multiple_of(256)
@@ -331,7 +347,11 @@ fn index_add(c: &Call) -> Option<Vec<Kernel>> {
         kernels.extend(match atomic(y.ty.dtype) {
             _ if n < SORTED => add_scanned(c, l, n)?,
             Some(ty) => add_atomically(c, l, n, ty)?,
-            None => add_sorted(c, l, n)?,
+            None => {
+                // One out of range goes to the end of the list.
+                let key = format!("(unsigned)(index[p] >= 0 && index[p] < {0} ? index[p] : {0})", l.size);
+                add_sorted(c, l, n, &key, l.size)?
+            }
         });
     }
     Some(kernels)
@@ -374,17 +394,14 @@ fn add_atomically(c: &Call, l: AxisSplit, n: usize, ty: &str) -> Option<Vec<Kern
     t.each(outer * n * inner, &body)
 }
 
-/// Sorts the indices. The thread of the first of equal indices adds up an element of all of their slices.
-fn add_sorted(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
+/// Sorts by `key`, the place of slice `p`, and adds up the slices of equal ones, chunk by chunk. A key that is the size
+/// of the axis is that of an index outside of `limit`.
+fn add_sorted(c: &Call, l: AxisSplit, n: usize, key: &str, limit: usize) -> Option<Vec<Kernel>> {
     let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
     let AxisSplit { outer, size, inner } = l;
     let keys = Keys::up_to(size);
     let end = radix_scratch(1, n, &keys);
-    // One out of range goes to the end of the list.
-    let read = |t: Text| {
-        let key = format!("(unsigned)(index[p] >= 0 && index[p] < {size} ? index[p] : {size})");
-        (t.reads("index", index), key)
-    };
+    let read = |t: Text| (t.reads("index", index), key.to_string());
     let lists = |t: Text, ty: &str| {
         let t = t.memory("sorted", ty, Arg::Scratch(end));
         t.memory("from", ty, Arg::Scratch(end + list_bytes(n)))
@@ -392,21 +409,49 @@ fn add_sorted(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
     let store = |t: Text, _| (lists(t, "unsigned"), "sorted[to] = s.keys[p];\nfrom[to] = s.ids[p];\n".to_string());
     let radix = Radix { lanes: 1, size: n, keys: &keys, start: String::new(), read: &read, store: &store };
     let mut kernels = radix.kernels()?;
-    let class = Class::of(y.ty.dtype).c();
-    let add = format!(
-        "const idx e = i % {inner}, k = i / {inner} % {n}, o = i / {};\n\
-         const unsigned j = sorted[k];\n\
-         if (j == {size}u) checked(index[from[k]], {size}, report, launch);\n\
-         if (j == {size}u || (k > 0 && sorted[k - 1] == j)) return;\n\
-         const idx to = (o * {size} + j) * {inner} + e;\n\
-         {class} sum = get(y[to]);\n\
-         for (idx b = k; b < {n} && sorted[b] == j; b++) sum = sum + get(src[(o * {n} + from[b]) * {inner} + e]);\n\
-         y[to] = put_{}(sum);\n",
-        n * inner,
-        y.ty.dtype
+    let (class, dtype) = (Class::of(y.ty.dtype).c(), y.ty.dtype);
+    let chunks = n.div_ceil(CHUNK);
+    let parts = end + 2 * list_bytes(n);
+    let sums = |t: Text| {
+        let t = t.memory("heads", class, Arg::Scratch(parts));
+        t.memory("tails", class, Arg::Scratch(parts + outer * chunks * inner * Class::of(dtype).size()))
+    };
+    let start = format!("const idx e = i % {inner}, c = i / {inner} % {chunks}, o = i / {};\n", inner * chunks);
+    let add =
+        format!("y[(o * {size} + j) * {inner} + e] = put_{dtype}(get(y[(o * {size} + j) * {inner} + e]) + sum);\n");
+    // A run of equal indices that lies in one chunk is added at once; of others the parts are kept.
+    let within = format!(
+        "{start}const idx first = c * {CHUNK}, end = min(first + {CHUNK}, (idx){n});\n\
+         unsigned j = sorted[first];\n\
+         bool open = first > 0 && sorted[first - 1] == j;\n\
+         {class} sum = 0;\n\
+         for (idx k = first; k < end; k++) {{\n\
+         const unsigned now = sorted[k];\n\
+         if (now != j) {{\nif (open) heads[i] = sum; else {{\n{add}}}\nj = now;\nsum = 0;\nopen = false;\n}}\n\
+         if (now == {size}u) {{\nchecked(index[from[k]], {limit}, report, launch);\nreturn;\n}}\n\
+         sum = sum + get(src[(o * {n} + from[k]) * {inner} + e]);\n}}\n\
+         if (open) heads[i] = sum;\n\
+         else if (end < {n} && sorted[end] == j) tails[i] = sum;\n\
+         else {{\n{add}}}\n"
     );
     let t = Text::new().reads("index", index).reads("src", src).writes("y", y);
-    kernels.extend(lists(t, "const unsigned").reports().each(outer * n * inner, &add)?);
+    kernels.extend(sums(lists(t, "const unsigned")).reports().each(outer * chunks * inner, &within)?);
+    // The chunk in which a long run begins adds up its parts.
+    let across = format!(
+        "{start}idx end = (c + 1) * {CHUNK};\n\
+         if (end >= {n}) return;\n\
+         const unsigned j = sorted[end - 1];\n\
+         if (j == {size}u || sorted[end] != j || (sorted[c * {CHUNK}] == j && c > 0 && sorted[c * {CHUNK} - 1] == j)) return;\n\
+         {class} sum = tails[i];\n\
+         for (idx b = c + 1; b < {chunks}; b++) {{\n\
+         sum = sum + heads[(o * {chunks} + b) * {inner} + e];\n\
+         end = (b + 1) * {CHUNK};\n\
+         if (end >= {n} || sorted[end] != j) break;\n}}\n{add}"
+    );
+    if chunks > 1 {
+        let t = lists(Text::new().writes("y", y), "const unsigned");
+        kernels.extend(sums(t).each(outer * chunks * inner, &across)?);
+    }
     Some(kernels)
 }
 

@@ -4,10 +4,11 @@
 use super::{Call, Operand, Text};
 use crate::claims::Claim;
 use crate::emit::{Arg, Kernel};
-use ir::{Attrs, AxisSplit, DType};
+use ir::{Attrs, AxisSplit, DType, FlatNode, Type};
 
 /// Sorting.
-pub static CLAIMS: &[Claim] = &[Claim { scratch, ..Claim::new("sort", sort) }];
+pub static CLAIMS: &[Claim] =
+    &[Claim { scratch, ..Claim::new("sort", sort) }, Claim { is_whole: selects, ..Claim::new("top_k", top_k) }];
 
 /// Threads of a tile of the device-wide sort.
 const THREADS: usize = 256;
@@ -78,6 +79,42 @@ fn sort(c: &Call) -> Option<Vec<Kernel>> {
         n if n <= keys.tile() => in_block(c, &l, &keys),
         _ => over_device(c, &l, &keys),
     }
+}
+
+/// The most elements that are selected by a block.
+const SELECTED_MAX: usize = 1024;
+
+/// Whether few elements of long lanes are wanted: they are selected, not sorted.
+fn selects(n: &FlatNode, types: &[Type]) -> bool {
+    let (Ok(k), Ok(axis)) = (n.attrs.size("k"), n.attrs.size("axis")) else { return false };
+    let ty = &types[0];
+    let Some(&size) = ty.shape.get(axis) else { return false };
+    let lanes = ty.shape.count().checked_div(size).unwrap_or(0);
+    let is_long = size > THREADS * 16 && (size <= 1 << 20 || lanes >= 64);
+    is_long && lanes > 0 && (1..=SELECTED_MAX).contains(&k) && u32::try_from(size).is_ok() && !ty.dtype.is_complex()
+}
+
+/// The first elements in order, by radix selection: a block for each lane.
+fn top_k(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let (k, keys) = (c.attrs.size("k").ok()?, Keys::new(x.ty.dtype, c.attrs.bool("largest").ok()?));
+    let (ty, inner) = (keys.ty, l.inner);
+    let body = format!(
+        "__shared__ SortTile<{ty}, 1024, 1> tile;\n\
+         const idx lane = blockIdx.x, base = {};\n\
+         select_first<{ty}, {}>(tile, [&](unsigned p) -> {ty} {{ return {}; }}, {}u, {k}u);\n\
+         const int i = threadIdx.x;\n\
+         const idx to = lane / {inner} * {} + lane % {inner} + (idx)i * {inner};\n\
+         if (i < {k}) {{ y[to] = x[base + (idx)tile.ids[i] * {inner}]; places[to] = tile.ids[i]; }}\n",
+        base(&l),
+        keys.bits,
+        keys.of(&format!("x[base + (idx)p * {inner}]")),
+        l.size,
+        k * inner,
+    );
+    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
+    t.blocks(l.outer * l.inner, 1024, &body)
 }
 
 /// The first element of a lane.
