@@ -151,9 +151,9 @@ enum Combine {
 impl Combine {
     fn of(c: &Call) -> Option<Combine> {
         Some(match c.attrs.str("reduce").ok()? {
-            "prod" => Combine::Prod,
             "max" => Combine::Max,
-            _ => Combine::Min,
+            "min" => Combine::Min,
+            _ => Combine::Prod,
         })
     }
     /// `old` with `own`.
