@@ -34,7 +34,6 @@ class Trainer:
 
     ``fit(loss)`` calls ``loss`` with the parts of each batch and minimizes it.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Linear(1, 1)
     >>> x = tw.linspace(-1, 1, 64).reshape(64, 1)
     >>> loader = tw.utils.data.DataLoader((x, 3 * x), batch_size=16, shuffle=True)
