@@ -24,9 +24,13 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("nn-derive", &[], &[]),
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("parallel", &["ir", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
+    ("bench", &["runtime", "cpu", "cuda", "tensor", "nn"], &[]),
     (
         "talweg",
-        &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "nn", "data", "dist", "parallel"],
+        &[
+            "ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "nn", "data", "dist", "parallel",
+            "bench",
+        ],
         &["testkit"],
     ),
     ("py", &["ir", "runtime", "tensor", "model", "data", "nn", "talweg"], &[]),
@@ -79,7 +83,6 @@ const LINES_MAX_KERNELS: usize = 1000;
 const LONG: &[&str] = &[
     "crates/cpu/src/tile/emit.rs",
     "crates/cuda/src/library/cublas.rs",
-    "crates/dist/src/store/message.rs",
     "crates/dist/tests/simulation/world.rs",
     "crates/net/src/connection.rs",
     "crates/ops/src/differentiate.rs",
