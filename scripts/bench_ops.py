@@ -6,6 +6,7 @@
     python scripts/bench_ops.py --dtype bf16 --layout strided
     python scripts/bench_ops.py --save target/ops.json   # keeps the results of this device
     python scripts/bench_ops.py --against target/ops.json
+    python scripts/bench_ops.py --busy                   # processor time of one thread: for a machine that others use
 
 Both libraries run in turns within one process, in short rounds, and the least time of each counts: a busy machine slows
 both. A ratio is PyTorch's time over Talweg's, so above 1 Talweg is faster. PyTorch runs eagerly, Talweg under `jit`.
@@ -208,31 +209,32 @@ def wait(y):
     return y.flatten()[:1].tolist()
 
 
-def least_times(calls, seconds):
+def least_times(calls, seconds, clock):
     """The least time of each call: in turns, so that a busy machine slows all of them."""
     best = dict.fromkeys(calls, math.inf)
     repeats = {}
     for name, call in calls.items():
         wait(call())
-        start = time.perf_counter()
+        start = clock()
         wait(call())
-        repeats[name] = max(1, min(20, int(0.004 / max(time.perf_counter() - start, 1e-6))))
-    end = time.perf_counter() + seconds
+        repeats[name] = max(1, min(20, int(0.004 / max(clock() - start, 1e-6))))
+    end = clock() + seconds
     rounds = 0
-    while rounds < 3 or (time.perf_counter() < end and rounds < 200):
+    while rounds < 3 or (clock() < end and rounds < 200):
         rounds += 1
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats[name]):
                 y = call()
             wait(y)
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats[name])
+            best[name] = min(best[name], (clock() - start) / repeats[name])
     return best
 
 
 def measure(options):
     """One result for each case and direction."""
     os.environ.setdefault("TALWEG_THREADS", str(options.threads))
+    clock = time.process_time if options.busy else time.perf_counter
     import talweg
 
     libraries = {"talweg": (talweg, talweg.nn.functional)}
@@ -263,7 +265,7 @@ def measure(options):
                     calls.pop(who, None)
                     row[f"{who}_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
             if "talweg" in calls:
-                row.update({f"{who}_ms": t * 1e3 for who, t in least_times(calls, options.seconds).items()})
+                row.update({f"{who}_ms": t * 1e3 for who, t in least_times(calls, options.seconds, clock).items()})
             if "torch_ms" in row and "talweg_ms" in row:
                 row["ratio"] = row["torch_ms"] / row["talweg_ms"]
             yield row
@@ -317,7 +319,9 @@ def main():
     parser.add_argument("--save", type=Path, help="keep the results here")
     parser.add_argument("--against", type=Path, help="compare with results that were kept")
     parser.add_argument("--slack", type=float, default=1.5, help="how much worse a result may be")
+    parser.add_argument("--busy", action="store_true", help="processor time of one thread instead of time")
     options = parser.parse_args()
+    options.threads = 1 if options.busy else options.threads
     rows = list(measure(options))
     refused = report(rows)
     device = f"{platform.machine()} cpu, {options.threads} threads"

@@ -363,6 +363,15 @@ fn add_slices<T: Sum>(lanes: AxisSplit, places: &[i64], src: &[T], sums: Shared<
     const PARTS: usize = 16;
     let AxisSplit { outer, size, inner } = lanes;
     let n = places.len();
+    if inner == 1 {
+        return each_task(outer, n * 8, &|o| {
+            // SAFETY: this row belongs to this task.
+            let to = unsafe { sums.slice(o * size, size) };
+            for (&i, &x) in places.iter().zip(&src[o * n..(o + 1) * n]) {
+                to[i as usize] = <T as Sum>::plus(to[i as usize], x);
+            }
+        });
+    }
     let strips = inner.div_ceil(STRIP);
     // Each part of the rows costs another look at the index.
     let parts = if n * inner < 1 << 14 || inner < 16 { 1 } else { (PARTS / (outer * strips)).clamp(1, 4).min(size.max(1)) };

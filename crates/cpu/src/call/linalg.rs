@@ -45,9 +45,9 @@ pub static CLAIMS: &[Claim] = &[
 ];
 
 /// A function of one or two matrices.
-trait Kernel: Send + Sync + 'static {
+trait Kernel<T>: Send + Sync + 'static {
     /// Computes the results of one matrix; `false` if it cannot.
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool;
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool;
 }
 
 /// A matrix of a batch, row-major.
@@ -70,7 +70,12 @@ fn dims(ty: &Type, batch: usize) -> [usize; 2] {
     }
 }
 
-fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], kernel: impl Kernel) -> Result<Option<Prepared>> {
+fn prepare(
+    n: &FlatNode,
+    args: &[Operand],
+    outs: &[Operand],
+    kernel: impl Kernel<f32> + Kernel<f64>,
+) -> Result<Option<Prepared>> {
     let dtype = args[0].ty.dtype;
     let batch: usize = args[0].ty.shape.iter().rev().skip(2).product();
     if batch == 0 || args.iter().chain(outs).any(|o| o.ty.dtype != dtype) {
@@ -80,12 +85,12 @@ fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], kernel: impl Kernel
         ir::Meaning::Kernel(f) => Some(super::reference(n, args, outs, f)),
         _ => None,
     };
-    let job = Job { args: args.to_vec(), outs: outs.to_vec(), batch, kernel };
-    let run: Box<dyn Fn(Bases) -> bool + Send + Sync> = match dtype {
-        DType::F32 => Box::new(move |bases| job.each::<f32, f32>(bases)),
-        DType::F64 => Box::new(move |bases| job.each::<f64, f64>(bases)),
-        DType::BF16 => Box::new(move |bases| job.each::<bf16, f32>(bases)),
-        DType::F16 => Box::new(move |bases| job.each::<f16, f32>(bases)),
+    let (args, outs) = (args.to_vec(), outs.to_vec());
+    let run = match dtype {
+        DType::F32 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f32>(),
+        DType::F64 => Job::<f64> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f64>(),
+        DType::BF16 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<bf16>(),
+        DType::F16 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f16>(),
         _ => return Ok(None),
     };
     Ok(Some(Box::new(move |bases| match (run(bases), &slow) {
@@ -136,19 +141,25 @@ half_stored!(bf16);
 half_stored!(f16);
 
 /// A kernel with its operands.
-struct Job<K> {
+struct Job<T> {
     args: Vec<Operand>,
     outs: Vec<Operand>,
     batch: usize,
-    kernel: K,
+    kernel: Box<dyn Kernel<T>>,
 }
 
-impl<K: Kernel> Job<K> {
+/// Runs a kernel; `false` if it could not do one of the matrices.
+type Run = Box<dyn Fn(Bases) -> bool + Send + Sync>;
+
+impl<T: Real> Job<T> {
+    fn prepared<S: Stored<T>>(self) -> Run {
+        Box::new(move |bases| self.each::<S>(bases))
+    }
     /// Runs all matrices; `false` if the kernel could not do one of them.
-    fn each<S: Stored<T>, T: Real>(&self, bases: Bases) -> bool {
+    fn each<S: Stored<T>>(&self, bases: Bases) -> bool {
         let is_done = AtomicBool::new(true);
         let one = |b: usize| {
-            if is_done.load(Relaxed) && !self.one::<S, T>(b, bases) {
+            if is_done.load(Relaxed) && !self.one::<S>(b, bases) {
                 is_done.store(false, Relaxed);
             }
         };
@@ -163,7 +174,7 @@ impl<K: Kernel> Job<K> {
         }
         is_done.into_inner()
     }
-    fn one<S: Stored<T>, T: Real>(&self, b: usize, bases: Bases) -> bool {
+    fn one<S: Stored<T>>(&self, b: usize, bases: Bases) -> bool {
         let mut room: [Vec<T>; 2] = Default::default();
         let ins: Vec<Matrix<T>> = self
             .args
@@ -230,8 +241,8 @@ impl Side {
 }
 
 struct Cholesky(Side);
-impl Kernel for Cholesky {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Cholesky {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let n = ins[0].n;
         self.0.read(ins[0].a, n, outs[0]);
         cholesky::factor(outs[0], n).is_ok()
@@ -239,8 +250,8 @@ impl Kernel for Cholesky {
 }
 
 struct Substitution(Triangle);
-impl Kernel for Substitution {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Substitution {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let [a, b] = ins else { return false };
         let is_regular = self.0.is_unit || (0..a.n).all(|i| a.a[i * a.n + i] != T::ZERO);
         outs[0].copy_from_slice(b.a);
@@ -251,8 +262,8 @@ impl Kernel for Substitution {
 }
 
 struct Solve;
-impl Kernel for Solve {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Solve {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let [a, b] = ins else { return false };
         let mut f = a.a.to_vec();
         let pivots = lu::factor(&mut f, a.n, a.n);
@@ -264,8 +275,8 @@ impl Kernel for Solve {
 }
 
 struct Inverse;
-impl Kernel for Inverse {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Inverse {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let n = ins[0].n;
         let mut f = ins[0].a.to_vec();
         let pivots = lu::factor(&mut f, n, n);
@@ -277,8 +288,8 @@ impl Kernel for Inverse {
 }
 
 struct Determinant;
-impl Kernel for Determinant {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Determinant {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let n = ins[0].n;
         let mut f = ins[0].a.to_vec();
         let pivots = lu::factor(&mut f, n, n);
@@ -288,8 +299,8 @@ impl Kernel for Determinant {
 }
 
 struct LogDeterminant;
-impl Kernel for LogDeterminant {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for LogDeterminant {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let n = ins[0].n;
         let mut f = ins[0].a.to_vec();
         let pivots = lu::factor(&mut f, n, n);
@@ -300,8 +311,8 @@ impl Kernel for LogDeterminant {
 }
 
 struct Elimination;
-impl Kernel for Elimination {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Elimination {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let Matrix { a, m, n } = ins[0];
         let (mut f, k) = (a.to_vec(), m.min(n));
         let pivots = lu::factor(&mut f, m, n);
@@ -325,8 +336,8 @@ impl Kernel for Elimination {
 /// Determinant times transposed inverse; through the singular values where the inverse loses digits: the product of
 /// all but one needs no division.
 struct Cofactors;
-impl Kernel for Cofactors {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Cofactors {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let (a, n) = (ins[0].a, ins[0].n);
         let mut f = a.to_vec();
         let pivots = lu::factor(&mut f, n, n);
@@ -367,8 +378,8 @@ fn product<T: Real>(a: &[T], b: &[T], [m, k, n]: [usize; 3], c: &mut [T]) {
 }
 
 struct Orthogonal;
-impl Kernel for Orthogonal {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Orthogonal {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool {
         let Matrix { a, m, n } = ins[0];
         let k = shapes[0][1];
         let [q, r] = outs else { return false };
@@ -391,8 +402,8 @@ struct Eigen {
     triangle: Side,
     has_vectors: bool,
 }
-impl Kernel for Eigen {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Eigen {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let n = ins[0].n;
         let mut a = vec![T::ZERO; n * n];
         self.triangle.read(ins[0].a, n, &mut a);
@@ -405,8 +416,8 @@ impl Kernel for Eigen {
 struct Singular {
     has_vectors: bool,
 }
-impl Kernel for Singular {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Singular {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], shapes: &[[usize; 2]]) -> bool {
         let Matrix { a, m, n } = ins[0];
         let [u, s, vt] = outs else { return false };
         let factors = svd::Factors { u, left: shapes[0][1], vt, right: shapes[2][0] };
@@ -444,8 +455,8 @@ fn pseudo_inverse<T: Real>(x: &Matrix<T>, rtol: f64, b: Option<&Matrix<T>>, out:
 struct PseudoInverse {
     rtol: f64,
 }
-impl Kernel for PseudoInverse {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for PseudoInverse {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         pseudo_inverse(&ins[0], self.rtol, None, outs[0]);
         true
     }
@@ -467,8 +478,8 @@ fn is_least_squares(types: &[Type]) -> bool {
 
 /// By QR; a matrix whose R says that it may lack full rank goes through its singular values.
 struct LeastSquares;
-impl Kernel for LeastSquares {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for LeastSquares {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         let [x, b] = ins else { return false };
         let Matrix { a, m, n } = *x;
         let mut f = a.to_vec();
@@ -493,8 +504,8 @@ impl Kernel for LeastSquares {
 }
 
 struct Exponential;
-impl Kernel for Exponential {
-    fn run<T: Real>(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
+impl<T: Real> Kernel<T> for Exponential {
+    fn run(&self, ins: &[Matrix<T>], outs: &mut [&mut [T]], _: &[[usize; 2]]) -> bool {
         exp::exp(ins[0].a, ins[0].n, outs[0]);
         true
     }

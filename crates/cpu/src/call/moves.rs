@@ -110,22 +110,54 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
     let last = lo[rank - 1];
     let first = (-last).max(0) as usize;
     let end = (width as i64 - last).clamp(first as i64, (x[rank - 1] as i64).max(first as i64)) as usize;
-    each_task(out.count() / width.max(1), width * size_of::<T>(), &|r| {
-        // SAFETY: each task writes its own row.
-        let row = unsafe { dst.slice(r * width, width) };
-        let (mut rest, mut at, mut is_inside) = (r, 0usize, true);
+    let to = (first as i64 + last).max(0) as usize;
+    let rows = out.count() / width.max(1);
+    // Rows may be of one element: many of them share a task.
+    let group = (8192 / width.max(1)).max(1);
+    each_task(rows.div_ceil(group), group * width * size_of::<T>(), &|task| {
+        let range = task * group..rows.min((task + 1) * group);
+        let mut index = vec![0usize; rank - 1];
+        let mut rest = range.start;
         for d in (0..rank - 1).rev() {
-            let i = (rest % out[d]) as i64 - lo[d];
-            rest /= out[d];
-            is_inside &= i >= 0 && (i as usize) < x[d];
-            at += i.max(0) as usize * strides[d] as usize;
+            (index[d], rest) = (rest % out[d], rest / out[d]);
         }
-        row.fill(fill);
-        if is_inside && first < end {
-            let to = (first as i64 + last) as usize;
-            row[to..to + end - first].copy_from_slice(&src[at + first..at + end]);
+        // SAFETY: each task writes its own rows.
+        let dst = unsafe { dst.slice(range.start * width, range.len() * width) };
+        for row in dst.chunks_exact_mut(width.max(1)) {
+            let (mut at, mut is_inside) = (0usize, true);
+            for d in 0..rank - 1 {
+                let i = index[d] as i64 - lo[d];
+                is_inside &= i >= 0 && (i as usize) < x[d];
+                at += i.max(0) as usize * strides[d] as usize;
+            }
+            pad_row(row, fill, if is_inside { &src[at + first..at + end] } else { &[] }, to);
+            for d in (0..rank - 1).rev() {
+                index[d] += 1;
+                if index[d] < out[d] {
+                    break;
+                }
+                index[d] = 0;
+            }
         }
     });
+}
+
+/// A row with elements from `to` on, filled up on both sides.
+fn pad_row<T: Bits>(row: &mut [T], fill: T, from: &[T], to: usize) {
+    if from.is_empty() {
+        return row.fill(fill);
+    }
+    let end = to + from.len();
+    if row.len() <= 16 {
+        // Too short for calls of library functions.
+        for (c, y) in row.iter_mut().enumerate() {
+            *y = if (to..end).contains(&c) { from[c - to] } else { fill };
+        }
+        return;
+    }
+    row[..to].fill(fill);
+    row[to..end].copy_from_slice(from);
+    row[end..].fill(fill);
 }
 
 /// Class numbers as they are; if one is no class, the row's reference says so.

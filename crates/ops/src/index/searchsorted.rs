@@ -107,11 +107,17 @@ impl Tensor {
         self.then(|t| {
             let fail = |e: Error| e.in_op("bincount");
             let index = self.as_index("bincount")?.ravel();
-            let data = index.literal()?.to_i64();
-            if let Some(bad) = data.iter().find(|&&i| i < 0) {
-                return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {bad}"))));
-            }
-            let size = data.iter().max().map_or(0, |&m| m as usize + 1).max(size_min);
+            let size = match index.literal() {
+                // While a function is traced, `size_min` says how many there are; a larger number is out of range.
+                Err(e) if e.kind == ir::ErrorKind::Feed && size_min > 0 => size_min,
+                read => {
+                    let data = read?.to_i64();
+                    if let Some(bad) = data.iter().find(|&&i| i < 0) {
+                        return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {bad}"))));
+                    }
+                    data.iter().max().map_or(0, |&m| m as usize + 1).max(size_min)
+                }
+            };
             let ones = Tensor::full_of(t.shape.count(), 1.0, DType::I64);
             Ok(Tensor::full_of(size, 0.0, DType::I64).index_add(0, &index, &ones))
         })
@@ -162,20 +168,28 @@ impl Tensor {
 
 fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let l = x.literal()?;
-    let lanes = ir::AxisSplit { outer: 1, size: l.count(), inner: 1 };
-    let order = super::sort::order(&l, lanes, false);
-    let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
-    let (float, floats, ints) = (l.dtype().is_inexact(), l.to_complex(), l.to_ints());
-    let equal = |a: usize, b: usize| if float { floats[a] == floats[b] } else { ints[a] == ints[b] };
-    for (p, _) in order {
-        match (firsts.last(), counts.last_mut()) {
-            (Some(&first), Some(count)) if equal(first, p) => *count += 1,
-            _ => {
-                firsts.push(p);
-                counts.push(1);
-            }
+    let n = l.count();
+    // In order, where each came from, and whether it differs from the one before.
+    let (places, is_new) = if n > 0 && !l.dtype().is_complex() && l.dtype() != DType::Bool {
+        let [sorted, places] = x.ravel().sort(0);
+        let differs = sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1)).literal()?;
+        (places.literal()?.to_i64(), differs.bytes().to_vec())
+    } else {
+        let lanes = ir::AxisSplit { outer: 1, size: n, inner: 1 };
+        let order: Vec<i64> = super::sort::order(&l, lanes, false).iter().map(|&(p, _)| p as i64).collect();
+        let values = l.to_complex();
+        let differs = |w: &[i64]| u8::from(values[w[0] as usize] != values[w[1] as usize]);
+        let is_new = order.windows(2).map(differs).collect();
+        (order, is_new)
+    };
+    let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; n]);
+    for (i, &p) in places.iter().enumerate() {
+        if i == 0 || is_new[i - 1] != 0 {
+            firsts.push(p as usize);
+            counts.push(0);
         }
-        inverse[p] = firsts.len() as i64 - 1;
+        counts[firsts.len() - 1] += 1;
+        inverse[p as usize] = firsts.len() as i64 - 1;
     }
     let values = l.pick(&[firsts.len()].into(), |i| Some(firsts[i]));
     Ok([values.into(), Tensor::new(l.shape(), &inverse), Tensor::new(counts.len(), &counts)])
