@@ -312,7 +312,12 @@ fn linear_algebra_of_strong_matrices() {
                 let (got, want) = (values.0.unwrap()[1].to_f64(), values.1.unwrap()[1].to_f64());
                 let most = want.iter().copied().fold(1.0, f64::max);
                 assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() <= tolerance * most), "{got:?} {want:?}");
-                check("pinv", &[dice.real(dtype, &[batch, n, n + 2])], &Attrs::new().with("rtol", 1e-5), tolerance * 50.0);
+                check(
+                    "pinv",
+                    &[dice.real(dtype, &[batch, n, n + 2])],
+                    &Attrs::new().with("rtol", 1e-5),
+                    tolerance * 50.0,
+                );
                 let small = dice.real(dtype, &[batch, n, n]);
                 check("matrix_exp", &[small], &Attrs::new(), tolerance);
             }
@@ -345,5 +350,55 @@ fn refused_matrices_are_named_as_the_reference_does() {
         let (got, want) = both(name, std::slice::from_ref(&singular), &by);
         let (got, want) = (got.unwrap_err().to_string(), want.unwrap_err().to_string());
         assert!(got.contains("matrix [1] of the batch") && want.contains("matrix [1] of the batch"), "{got}; {want}");
+    }
+}
+
+#[test]
+fn reductions_over_every_axis() {
+    let mut dice = Dice(19);
+    let cases: [(&[usize], &[usize]); 9] = [
+        (&[5, 70, 61], &[1]),
+        (&[3, 4, 200], &[1]),
+        (&[6, 3, 5, 33], &[1, 2]),
+        (&[40, 1100], &[0]),
+        (&[40, 1100], &[1]),
+        (&[7, 3], &[0]),
+        (&[50_001], &[0]),
+        (&[2, 1500, 9], &[1]),
+        (&[5, 70, 61], &[0, 2]),
+    ];
+    for dtype in NUMBERS {
+        for (shape, axes) in cases {
+            let by = Attrs::new().with("axes", axes);
+            // Whole numbers: sums are exact, whatever their order.
+            let x = dice.whole(dtype, shape, false);
+            check("sum", std::slice::from_ref(&x), &by, epsilon(dtype));
+            for with_nan in [false, true] {
+                let x = dice.whole(dtype, shape, with_nan);
+                check("max", std::slice::from_ref(&x), &by, 0.0);
+                check("min", std::slice::from_ref(&x), &by, 0.0);
+            }
+            // Near 1, so that products stay in range.
+            let near: Vec<f64> = x.to_f64().iter().map(|x| 1.0 + x / 65536.0).collect();
+            let x = if dtype.is_float() { Literal::from_f64(dtype, x.shape().clone(), &near) } else { x };
+            check("prod", &[x], &by, epsilon(dtype));
+        }
+    }
+}
+
+#[test]
+fn borders_of_short_and_long_rows() {
+    let mut dice = Dice(20);
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::U8] {
+        for shape in [vec![1], vec![9, 1], vec![4, 300, 1], vec![3, 5, 7], vec![2, 40], vec![3, 0, 2]] {
+            for _ in 0..4 {
+                let mut side = |size: usize| dice.below(4 + size) as i64 - size.min(2) as i64;
+                let lo: Vec<i64> = shape.iter().map(|&d| side(d / 4)).collect();
+                let hi: Vec<i64> = shape.iter().map(|&d| side(d / 4)).collect();
+                let x = dice.whole(dtype, &shape, false);
+                let by = Attrs::new().with("lo", &lo).with("hi", &hi).with("value", 3.0);
+                check("pad", &[x], &by, 0.0);
+            }
+        }
     }
 }

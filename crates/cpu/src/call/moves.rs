@@ -130,7 +130,7 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
                 is_inside &= i >= 0 && (i as usize) < x[d];
                 at += i.max(0) as usize * strides[d] as usize;
             }
-            pad_row(row, fill, if is_inside { &src[at + first..at + end] } else { &[] }, to);
+            pad_row(row, fill, if is_inside && first < end { &src[at + first..at + end] } else { &[] }, to);
             for d in (0..rank - 1).rev() {
                 index[d] += 1;
                 if index[d] < out[d] {

@@ -226,11 +226,7 @@ fn running_together<T: Lane, const R: usize>(x: &[T], y: &mut [T], size: usize, 
 }
 
 /// The greatest or least element so far of a lane and its index: the last of equals, NaN from the first NaN on.
-pub fn running_extreme<T: Lane>(
-    x: impl Iterator<Item = T>,
-    greatest: bool,
-    mut put: impl FnMut(usize, T, i64),
-) {
+pub fn running_extreme<T: Lane>(x: impl Iterator<Item = T>, greatest: bool, mut put: impl FnMut(usize, T, i64)) {
     let mut best: Option<(T, i64)> = None;
     for (k, x) in x.enumerate() {
         let (value, place) = match best {

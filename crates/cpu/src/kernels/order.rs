@@ -84,7 +84,13 @@ macro_rules! float_order {
                 let bits = self.to_bits();
                 let size = bits & !SIGN;
                 let up = if bits & SIGN == 0 { bits | SIGN } else { !bits };
-                (if size > INFINITE { <$bits>::MAX } else if size == 0 { SIGN } else { up }) as $key
+                (if size > INFINITE {
+                    <$bits>::MAX
+                } else if size == 0 {
+                    SIGN
+                } else {
+                    up
+                }) as $key
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
@@ -324,8 +330,7 @@ mod tests {
             sort(&mut items);
             assert!(items.iter().map(|i| i.index()).eq(want.iter().copied()), "f32, {n} elements");
             let wide = |x: f32| f64::from(x);
-            let mut items: Vec<(u64, u32)> =
-                x.iter().enumerate().map(|(i, &x)| wide(x).key().with(i as u32)).collect();
+            let mut items: Vec<(u64, u32)> = x.iter().enumerate().map(|(i, &x)| wide(x).key().with(i as u32)).collect();
             sort(&mut items);
             assert!(items.iter().map(|i| i.index()).eq(want), "f64, {n} elements");
         }

@@ -229,13 +229,7 @@ extreme_columns!(min_columns_f64, f64, Min, <);
 
 /// Combines `rows` rows of `n` elements into `n` accumulators.
 #[inline(always)]
-unsafe fn combine_columns<T: Copy, W: Copy>(
-    x: *const u8,
-    acc: *mut u8,
-    rows: usize,
-    n: usize,
-    f: impl Fn(W, T) -> W,
-) {
+unsafe fn combine_columns<T: Copy, W: Copy>(x: *const u8, acc: *mut u8, rows: usize, n: usize, f: impl Fn(W, T) -> W) {
     let (x, acc) = (x.cast::<T>(), acc.cast::<W>());
     // SAFETY: the caller's promise.
     unsafe {

@@ -62,7 +62,15 @@ impl<T: Real> Reflectors<T> {
     ///
     /// # Safety
     /// `x` is the first of those rows, `row` apart, with `columns` elements.
-    unsafe fn apply_block(&self, first: usize, count: usize, x: *mut T, row: usize, columns: usize, is_transposed: bool) {
+    unsafe fn apply_block(
+        &self,
+        first: usize,
+        count: usize,
+        x: *mut T,
+        row: usize,
+        columns: usize,
+        is_transposed: bool,
+    ) {
         let from = self.start + first;
         let rows = self.len - from;
         let t = self.triangle(first, count);
