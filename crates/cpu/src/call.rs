@@ -15,8 +15,12 @@ files! {
     axis,
     control,
     conv,
+    fft,
+    indexed,
+    linalg,
     matmul,
     moves,
+    order,
     scan,
 }
 

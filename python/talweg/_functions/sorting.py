@@ -143,12 +143,8 @@ def searchsorted(
     if sorter is not None:
         sequence = ops.take_along_axis(sequence, sorter, -1)
     search = ops.searchsorted_right if is_right else ops.searchsorted
-    if sequence.ndim == 1:
+    if sequence.ndim == 1 or sequence.shape[:-1] == values.shape[:-1]:
         y = search(sequence, values)
-    elif sequence.shape[:-1] == values.shape[:-1]:
-        below = ops.unsqueeze(sequence, -2)
-        beside = ops.unsqueeze(values, -1)
-        y = ops.sum(below <= beside if is_right else below < beside, -1)
     else:
         shapes = f"{tuple(sequence.shape)} and {tuple(values.shape)}"
         raise value_error(f"searchsorted: all dimensions but the last must be equal: {shapes}")

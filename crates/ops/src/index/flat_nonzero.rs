@@ -37,8 +37,17 @@ pub static OP: Op = Op {
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let (size, fill) = (c.attrs.size("size")?, c.attrs.int("fill")?);
-    let held = args[0].bytes().iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64);
-    let indices: Vec<i64> = held.chain(std::iter::repeat(fill)).take(size).collect();
+    // Each index is written where the next true element's belongs, so that there is nothing to predict.
+    let (mut indices, mut count) = (vec![fill; size + 1], 0);
+    for (i, &b) in args[0].bytes().iter().enumerate() {
+        indices[count] = i as i64;
+        count += usize::from(b != 0);
+        if count == size {
+            break;
+        }
+    }
+    indices[count..].fill(fill);
+    indices.truncate(size);
     Ok(vec![Literal::from_i64(DType::I64, [size], &indices)])
 }
 
