@@ -138,7 +138,7 @@ pub(super) unsafe fn decode<W: Words, const X: bool>(
         // SAFETY: the caller's promise.
         unsafe {
             let at = Block::<W, X> {
-                p: if X { p.add(b * ROWS * format.block_bytes()) } else { p.add(lane * stride + b * format.block_bytes()) },
+                p: p.add(b * format.block_bytes() * if X { ROWS } else { 1 } + lane * stride),
                 stride,
                 lane,
                 words: to.words.add(b * format.block() / 4 * ROWS + lane),
