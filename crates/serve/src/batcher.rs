@@ -100,8 +100,10 @@ struct Governor {
 const WINDOW: u32 = 128;
 /// The governor does not shrink the budget further: below, lateness comes from waiting, which smaller batches prolong.
 const FACTOR_MIN: f64 = 0.5;
-/// A target below so many times the cost of the cheapest batch cannot be kept under load: that is the target then.
-const TARGET_COSTS: u64 = 4;
+/// A target below so many times the cost of the cheapest batch cannot be kept while requests wait for each other.
+const COSTS_MIN: u64 = 4;
+/// The target then, in costs of the cheapest batch: late answers serve better than refusing most requests.
+const COSTS_INSTEAD: u64 = 8;
 
 impl Governor {
     fn record(&mut self, is_late: bool, late_permille: u32) {
@@ -176,7 +178,9 @@ impl Batcher {
     }
     /// The latency to keep: the stated one, or the least that this model can keep while requests wait for each other.
     pub fn target_us(&self) -> u64 {
-        self.policy.latency_us.max(self.cost.floor_us() * TARGET_COSTS)
+        let floor_us = self.cost.floor_us();
+        let is_reachable = self.policy.latency_us >= floor_us * COSTS_MIN;
+        if is_reachable { self.policy.latency_us } else { floor_us * COSTS_INSTEAD }
     }
     /// Rows of a batch at most, now.
     pub fn rows_max(&self) -> usize {

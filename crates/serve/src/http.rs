@@ -89,9 +89,10 @@ fn routes() -> Router<Arc<App>> {
 async fn not_allowed(uri: Uri) -> Response {
     let mut response = json_response(&json!({ "error": "the method is not allowed here" }));
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    // A verb after a model's name shares the route of the model, which knows other methods.
-    if uri.path().contains(':') {
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    // A model and its verb, as in `NAME:predict`, share a route but not the methods.
+    if uri.path().starts_with("/v1/models/") {
+        let allowed = if uri.path().contains(':') { "POST" } else { "GET,HEAD" };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     }
     response
 }
