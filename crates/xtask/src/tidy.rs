@@ -66,6 +66,7 @@ const UNSAFE: &[&str] = &[
     "crates/cuda/tests/compile.rs",
     "crates/dist/src/collective/mpi.rs",
     "crates/llm/src/gguf/read.rs",
+    "crates/model/src/mapped.rs",
     "crates/net/src/shared.rs",
     "crates/py/src/custom.rs",
     "crates/py/src/dlpack.rs",
