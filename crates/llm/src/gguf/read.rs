@@ -1,6 +1,6 @@
 //! Reading a file: header, metadata, where the tensors lie.
 
-use super::blocks::{Format, dequantize};
+use ir::blocks::{Format, dequantize};
 use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
