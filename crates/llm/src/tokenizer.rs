@@ -222,6 +222,10 @@ impl Tokenizer {
         tokens.extend_from_slice(encoded.get_ids());
         Ok(tokens)
     }
+    /// The tokens of a text that continues another: nothing begins.
+    pub fn encode_more(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.inner.encode_fast(text, false).map_err(foreign)?.get_ids().to_vec())
+    }
     /// The bytes of a token; a special one has none. A character may be spread over several tokens.
     pub fn bytes(&self, token: u32) -> &[u8] {
         match self.pieces.get(token as usize) {

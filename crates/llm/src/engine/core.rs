@@ -2,9 +2,10 @@
 
 use super::generation::{Event, Generation, Reason, Sink, Usage};
 use super::runner::{Batch, CacheSizes, Runner};
-use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step};
+use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
 use super::stats::Stats;
 use crate::load::LanguageModel;
+use crate::sample::Sampled;
 use crate::text::TextStream;
 use ir::{DType, Error, Result};
 use std::collections::BTreeMap;
@@ -150,6 +151,7 @@ impl Engine {
     /// Computes one step; false if there was nothing to do. An error is one of the model: all requests are told.
     pub fn step(&mut self) -> Result<bool> {
         self.expire();
+        self.propose();
         let step = self.scheduler.schedule();
         self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);
         if step.work.is_empty() {
@@ -179,6 +181,16 @@ impl Engine {
         late.into_iter().for_each(|id| self.end(id, Reason::Aborted));
     }
 
+    /// Drafts for the requests that ask for them.
+    fn propose(&mut self) {
+        for (id, o) in self.open.iter().filter(|(_, o)| o.generation.draft > 0 && o.last.is_some()) {
+            if let Some(s) = self.scheduler.sequence(*id) {
+                let draft = looked_up(s.tokens(), o.generation.draft);
+                self.scheduler.propose(*id, draft);
+            }
+        }
+    }
+
     fn compute(&mut self, step: &Step) -> Result<()> {
         let mut batch = Batch::default();
         for w in &step.work {
@@ -193,53 +205,80 @@ impl Engine {
                 self.stats.prefix_queries.fetch_add(prompt, Relaxed);
                 self.stats.prefix_hits.fetch_add(s.cached() as u64, Relaxed);
             }
-            let tokens = &s.tokens()[w.start..w.start + w.count];
-            batch.push(tokens, w.start, s.blocks(), self.runner.block_tokens(), usize::from(w.samples));
+            let mut tokens = s.tokens()[w.start..w.start + w.count].to_vec();
+            tokens.extend(&s.draft()[..w.draft]);
+            let logits = if w.samples { 1 + w.draft } else { 0 };
+            batch.push(&tokens, w.start, s.blocks(), self.runner.block_tokens(), logits);
         }
         self.stats.step_tokens.record(batch.tokens.len() as f64);
         let logits = self.runner.run(batch)?;
         self.sampled(step, logits)
     }
 
-    /// Draws a token for each row of logits and tells the clients.
-    fn sampled(&mut self, step: &Step, mut logits: Vec<Vec<f32>>) -> Result<()> {
-        let mut tokens = Vec::new();
-        let mut events = Vec::new();
-        let rows = step.work.iter().filter(|w| w.samples);
-        for (w, z) in rows.zip(&mut logits) {
-            let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get(&w.id)) else {
-                return Err(Error::bug("a scheduled sequence is gone"));
-            };
-            let g = &o.generation;
-            if s.generated().len() < g.tokens_min {
-                self.model.tokenizer.eos().iter().chain(&g.stop_tokens).for_each(|t| z[*t as usize] = f32::NEG_INFINITY);
-            }
-            // One request's failure is not that of the others.
-            match g.sampling.sample(z, &g.prompt, s.generated()) {
-                Ok(drawn) => {
-                    tokens.push(drawn.token);
-                    events.push((w.id, Ok(drawn)));
-                }
-                Err(e) => {
-                    tokens.push(0);
-                    events.push((w.id, Err(e)));
-                }
-            }
+    /// Draws tokens from the rows of logits and tells the clients.
+    fn sampled(&mut self, step: &Step, logits: Vec<Vec<f32>>) -> Result<()> {
+        let mut rows = logits.into_iter();
+        let (mut tokens, mut events) = (Vec::new(), Vec::new());
+        for w in step.work.iter().filter(|w| w.samples) {
+            let own: Vec<Vec<f32>> = rows.by_ref().take(1 + w.draft).collect();
+            let drawn = self.draw(w, own)?;
+            // One request's failure is not that of the others; its token is not used.
+            tokens.push(drawn.as_ref().map_or(vec![0], |d| d.iter().map(|s| s.token).collect()));
+            events.push((w.id, drawn));
         }
-        let ends = self.scheduler.complete(step, &tokens);
+        let ends = self.scheduler.complete_drafts(step, &tokens);
         for (id, drawn) in events {
+            let end = ends.iter().find(|(e, _)| *e == id).map(|e| e.1);
             match drawn {
                 Ok(drawn) => {
-                    let end = ends.iter().find(|(e, _)| *e == id).map(|e| e.1);
-                    self.tell(id, drawn, end);
+                    let last = drawn.len() - 1;
+                    for (i, one) in drawn.into_iter().enumerate() {
+                        self.tell(id, one, end.filter(|_| i == last));
+                    }
                 }
-                Err(e) => self.fail(id, e.message),
+                Err(e) => self.fail(id, e),
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, id: RequestId, drawn: crate::sample::Sampled, end: Option<Finish>) {
+    /// The tokens of a part: one from its last logits, and one more for each token of its draft that was drawn. A draw
+    /// depends on the seed and the position alone, so drafts change no token.
+    fn draw(&self, w: &Work, rows: Vec<Vec<f32>>) -> Result<std::result::Result<Vec<Sampled>, String>> {
+        let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get(&w.id)) else {
+            return Err(Error::bug("a scheduled sequence is gone"));
+        };
+        let g = &o.generation;
+        let mut generated = s.generated().to_vec();
+        let most = g.tokens_max.unwrap_or(usize::MAX);
+        let mut out: Vec<Sampled> = Vec::new();
+        for (i, mut z) in rows.into_iter().enumerate() {
+            let eos = self.model.tokenizer.eos();
+            if generated.len() < g.tokens_min {
+                eos.iter().chain(&g.stop_tokens).for_each(|t| z[*t as usize] = f32::NEG_INFINITY);
+            }
+            let drawn = match g.sampling.sample(&z, &g.prompt, &generated) {
+                Ok(drawn) => drawn,
+                Err(e) => return Ok(Err(e.message)),
+            };
+            let token = drawn.token;
+            out.push(drawn);
+            generated.push(token);
+            let is_end = g.stop_tokens.contains(&token) || (!g.ignores_eos && eos.contains(&token));
+            let is_right = s.draft().get(i) == Some(&token) && i < w.draft;
+            if is_end || !is_right || generated.len() >= most {
+                break;
+            }
+        }
+        if w.draft > 0 {
+            self.stats.drafts.fetch_add(1, Relaxed);
+            self.stats.draft_tokens.fetch_add(w.draft as u64, Relaxed);
+            self.stats.accepted_tokens.fetch_add(out.len() as u64 - 1, Relaxed);
+        }
+        Ok(Ok(out))
+    }
+
+    fn tell(&mut self, id: RequestId, drawn: Sampled, end: Option<Finish>) {
         let Some(o) = self.open.get_mut(&id) else { return };
         let now = Instant::now();
         match o.last {
@@ -280,5 +319,35 @@ impl Engine {
         let Some(mut o) = self.open.remove(&id) else { return };
         self.scheduler.finish(id);
         (o.sink)(Event::Failed(message));
+    }
+}
+
+/// What followed the last tokens where they stood before, at most `most` tokens: prompt lookup.
+fn looked_up(tokens: &[u32], most: usize) -> Vec<u32> {
+    for n in [4, 3, 2] {
+        if tokens.len() <= n {
+            continue;
+        }
+        let (before, last) = (&tokens[..tokens.len() - 1], &tokens[tokens.len() - n..]);
+        if let Some(at) = before.windows(n).rposition(|w| w == last) {
+            // A text that repeats itself up to its end goes on in the draft.
+            let mut all = tokens.to_vec();
+            (0..most).for_each(|i| all.push(all[at + n + i]));
+            return all.split_off(tokens.len());
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looked_up;
+
+    #[test]
+    fn texts_repeat_themselves() {
+        assert_eq!(looked_up(&[1, 2, 3, 4, 9, 1, 2], 3), [3, 4, 9]);
+        assert_eq!(looked_up(&[5, 6, 7, 8, 1, 2, 7, 8, 3, 6, 7, 8], 2), [1, 2], "the longer match");
+        assert_eq!(looked_up(&[3, 1, 2, 1, 2], 5), [1, 2, 1, 2, 1]);
+        assert!(looked_up(&[1, 2, 3], 4).is_empty() && looked_up(&[1], 4).is_empty());
     }
 }

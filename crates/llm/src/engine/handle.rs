@@ -63,7 +63,7 @@ impl Handle {
         let work = move || {
             if let Err(e) = run(engine, &receiver) {
                 failed.store(true, Relaxed);
-                tensor::log::warn("llm", || format!("the engine failed: {e}"));
+                tensor::log::warn(format!("the engine failed: {e}"));
             }
         };
         let spawned = std::thread::Builder::new().name("llm-engine".into()).spawn(work);

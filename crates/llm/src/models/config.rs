@@ -229,13 +229,15 @@ impl Config {
         if arch != "gpt2" {
             // Newer files keep all of it in one object.
             let newer = &json["rope_parameters"];
+            let local = newer["sliding_attention"]["rope_theta"].as_f64().or(float(&["rope_local_base_freq"]));
+            let newer = if newer["full_attention"].is_object() { &newer["full_attention"] } else { newer };
             let scaling = if newer.is_object() { newer } else { &json["rope_scaling"] };
             let base = newer["rope_theta"].as_f64().or(float(&["rope_theta"])).unwrap_or(10_000.0);
             let part = newer["partial_rotary_factor"].as_f64().or(float(&["partial_rotary_factor"]));
             let part = part.unwrap_or(if arch == "phi2" { 0.5 } else { 1.0 });
             let dims = (c.head_dim as f64 * part) as usize;
             let scaling = scaling_of(scaling)?;
-            c.rope = Some(Rope { base, local_base: base, dims, is_interleaved: false, scaling });
+            c.rope = Some(Rope { base, local_base: local.unwrap_or(base), dims, is_interleaved: false, scaling });
         }
         c.finish(float(&["query_pre_attn_scalar"]))
     }
@@ -251,7 +253,7 @@ impl Config {
             if r.dims > self.head_dim || !r.dims.is_multiple_of(2) || r.dims == 0 {
                 return Err(Error::format(format!("{} dimensions of {} cannot be rotated", r.dims, self.head_dim)));
             }
-            if self.architecture == "gemma3" {
+            if self.architecture == "gemma3" && r.local_base == r.base {
                 r.local_base = 10_000.0;
             }
         }

@@ -192,7 +192,7 @@ impl Moe {
         let inner = self.activation.apply(&self.gate.apply(x)) * self.up.apply(x);
         let width = inner.shape()?[1] / n;
         // The experts' shares of `down` stand below each other: [experts, hidden, width].
-        let down = self.down.floats()?.reshape([n, hidden, width]);
+        let down = self.down.floats().reshape([n, hidden, width]);
         let inner = inner.reshape([tokens, n, width]).permute(&[1, 0, 2]);
         let out = inner.matmul(down.permute(&[0, 2, 1]));
         let weights = self.weights(x).permute(&[1, 0]).unsqueeze(-1);

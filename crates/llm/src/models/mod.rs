@@ -1,15 +1,18 @@
 //! Models: their shapes, their weights, and the tensor code that runs them.
 
 pub mod attend;
+mod bert;
 mod config;
 mod decoder;
 mod layers;
 mod names;
 mod weights;
 
+pub use bert::Bert;
 pub use config::{Activation, Config, Experts, Rope, Scaling};
 pub use decoder::Decoder;
 pub use layers::{Linear, Lora};
+pub use names::peft_name;
 pub use weights::{Folder, Matrix, Source};
 
 use memmap2::Mmap;

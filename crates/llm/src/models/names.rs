@@ -122,6 +122,12 @@ const BERT: Row = Row {
     norm_offset: 0.0,
 };
 
+/// The name of a linear layer in PEFT's adapters (`model.layers.0.self_attn.q_proj`).
+pub fn peft_name(name: &str) -> String {
+    let names = Names { row: &LLAMA, special: &[], prefix: LLAMA.prefix, norm_offset: 0.0 };
+    names.of(&format!("{name}.weight")).trim_end_matches(".weight").to_string()
+}
+
 /// The names of one checkpoint.
 pub struct Names {
     row: &'static Row,

@@ -31,24 +31,25 @@ impl Matrix {
     pub fn dense(shape: impl Into<Shape>, data: &[f32]) -> Result<Matrix> {
         Ok(Matrix::Dense(Literal::new(shape, data)?.into()))
     }
-    /// x Wᵀ.
+    /// x Wᵀ. Blocks are multiplied as they are, with activations of 8 bits; where a gradient flows to x, their floats
+    /// are.
     pub fn apply(&self, x: &Tensor) -> Tensor {
         match self {
             Matrix::Dense(w) => x.linear(w, None),
-            Matrix::Blocks { .. } => match self.floats() {
-                Ok(w) => x.linear(&w, None),
-                Err(e) => e.into(),
-            },
+            Matrix::Blocks { bytes, format, .. } => {
+                let needs_grad = ir::is_grad_on() && x.value().is_ok_and(|v| v.node().needs_grad());
+                match needs_grad {
+                    true => x.linear(&bytes.dequantize(*format, DType::F32), None),
+                    false => x.quantized_matmul(bytes, *format, true),
+                }
+            }
         }
     }
     /// Rows by number.
     pub fn rows(&self, index: &Tensor) -> Tensor {
         match self {
             Matrix::Dense(w) => w.embedding(index),
-            Matrix::Blocks { .. } => match self.floats() {
-                Ok(w) => w.embedding(index),
-                Err(e) => e.into(),
-            },
+            Matrix::Blocks { bytes, format, .. } => bytes.quantized_embedding(index, *format, DType::F32),
         }
     }
     /// The sizes `[out, in]`.
@@ -67,21 +68,11 @@ impl Matrix {
         }
     }
     /// The weights as 32-bit floats.
-    pub fn floats(&self) -> Result<Tensor> {
+    pub fn floats(&self) -> Tensor {
         match self {
-            Matrix::Dense(w) => Ok(w.clone()),
-            Matrix::Blocks { bytes, format, columns } => {
-                let raw = bytes.literal()?;
-                let rows = raw.shape()[0];
-                let mut out = vec![0.0f32; rows * columns];
-                dequantize(*format, raw.bytes(), &mut out)?;
-                Ok(Literal::new([rows, *columns], &out)?.into())
-            }
+            Matrix::Dense(w) => w.clone(),
+            Matrix::Blocks { bytes, format, .. } => bytes.dequantize(*format, DType::F32),
         }
-    }
-    /// The same with floats of 32 bits, for training and for devices without kernels of the format.
-    pub fn dequantized(&self) -> Result<Matrix> {
-        Ok(Matrix::Dense(self.floats()?))
     }
 }
 
@@ -127,7 +118,7 @@ impl Source for Gguf {
         let info = self.info(name)?;
         let columns = info.shape.last().copied().unwrap_or(1);
         let rows = info.shape.count().checked_div(columns).unwrap_or(0);
-        if info.format == Format::F32 {
+        if info.format.block() == 1 {
             return Ok(Matrix::Dense(Tensor::from(self.dequantized(name)?.reshaped([rows, columns]))));
         }
         let bytes = mapped(self.map(), self.bytes(name)?, rows);
@@ -166,10 +157,6 @@ impl Folder {
         }
         let names = names::Names::new(architecture, |n| tensors.contains_key(n))?;
         Ok(Folder { tensors, names })
-    }
-    fn entry(&self, name: &str) -> Result<&Entry> {
-        let own = self.names.of(name);
-        self.tensors.get(&own).ok_or_else(|| Error::format(format!("there is no tensor {own:?}")))
     }
     fn of(e: &Entry) -> Result<(Format, &[u8])> {
         let format = match e.dtype {
@@ -242,16 +229,9 @@ impl Source for Folder {
         if let Some(all) = self.experts(name)? {
             return Ok(Matrix::Dense(all.into()));
         }
-        let e = self.entry(name)?;
-        let (format, bytes) = Folder::of(e)?;
         if self.names.is_transposed(name) {
             return Ok(Matrix::Dense(Tensor::from(self.floats(name)?).transpose(0, 1).eval()?.clone()));
         }
-        if format == Format::F32 {
-            return Ok(Matrix::Dense(self.floats(name)?.into()));
-        }
-        let columns = e.shape.last().copied().unwrap_or(1);
-        let rows = e.shape.iter().product::<usize>().checked_div(columns).unwrap_or(0);
-        Ok(Matrix::Blocks { bytes: mapped(&e.map, bytes, rows), format, columns })
+        Ok(Matrix::Dense(self.floats(name)?.into()))
     }
 }
