@@ -300,11 +300,18 @@ class Deadly(Noisy):
 )
 @pytest.mark.parametrize("in_order", [True, False])
 def test_a_dead_worker_is_told(how, text, in_order):
+    def workers():
+        return {c.pid for c in tw.utils.data.worker.multiprocessing.active_children() if c.name.startswith("talweg-worker")}
+
+    before = workers()
     with pytest.raises(WorkerError, match=rf"worker process \d \(pid \d+\) .*{text}") as info:
         for _ in DataLoader(Deadly(how), batch_size=2, num_workers=2, in_order=in_order):
             pass
     assert isinstance(info.value, RuntimeError) and "test_loader.py" in str(info.value)
-    assert not [c for c in tw.utils.data.worker.multiprocessing.active_children() if c.name.startswith("talweg-worker")]
+    end = time.monotonic() + 20
+    while workers() - before:
+        assert time.monotonic() < end, workers() - before
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -120,7 +120,7 @@ def test_the_client_gets_the_models_answers(served):
         with pytest.raises(tw.serve.ServerError, match="no model") as e:
             client.infer("other", {"x": x})
         assert e.value.status == 404
-        with pytest.raises(tw.serve.ServerError, match="expected float32"):
+        with pytest.raises(tw.serve.ServerError, match="expected f32"):
             client.infer("net", {"x": np.zeros((1, 5), np.float32)})
 
 

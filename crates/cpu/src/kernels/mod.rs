@@ -10,8 +10,10 @@ mod depthwise;
 mod direct;
 pub mod gemm;
 mod packed_conv;
+pub mod paged;
 pub mod philox;
 pub mod pooling;
+pub mod quant;
 mod scratch;
 
 mod im2col;

@@ -18,6 +18,8 @@ files! {
     gemm,
     moves,
     nhwc,
+    paged,
+    quant,
 }
 
 pub use custom::CUSTOM;
