@@ -10,9 +10,9 @@ use super::quant::decode::Words;
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use crate::vmath::simd::{Isa, Vector};
-use crate::vmath::{dispatch, f32s};
 #[cfg(target_arch = "x86_64")]
 use crate::vmath::{Level, level};
+use crate::vmath::{dispatch, f32s};
 
 #[cfg(test)]
 #[path = "paged_tests.rs"]
@@ -193,8 +193,11 @@ impl Paged<'_> {
         let (count, width) = (run.count * group, padded + TILE);
         let strips = count.next_multiple_of(STRIP);
         let (q, scores) = (Scratch::<f32>::new(strips * padded), Scratch::<f32>::new(strips * TILE));
-        let (rows_k, kt, rows_v) =
-            (Scratch::<f32>::new(TILE * padded), Scratch::<f32>::new(TILE * padded), Scratch::<f32>::new(TILE * padded));
+        let (rows_k, kt, rows_v) = (
+            Scratch::<f32>::new(TILE * padded),
+            Scratch::<f32>::new(TILE * padded),
+            Scratch::<f32>::new(TILE * padded),
+        );
         // SAFETY: all are written before they are read.
         let (q, scores, rows_k, rows_v) = unsafe { (q.slice(), scores.slice(), rows_k.slice(), rows_v.slice()) };
         q.fill(0.0);
