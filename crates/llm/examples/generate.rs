@@ -22,7 +22,8 @@ fn main() -> ir::Result<()> {
     let began = Instant::now();
     let mut open = Vec::new();
     for p in &prompts {
-        let g = Generation { prompt: model.tokenizer.encode(p)?, tokens_max, ignores_eos: true, ..Generation::default() };
+        let g =
+            Generation { prompt: model.tokenizer.encode(p)?, tokens_max, ignores_eos: true, ..Generation::default() };
         open.push(handle.generate(Generation { sampling: sampling.clone(), ..g })?);
     }
     for (prompt, events) in prompts.iter().zip(open) {
@@ -38,7 +39,10 @@ fn main() -> ir::Result<()> {
             }
         }
         let (text, seconds) = (model.tokenizer.decode(&tokens), began.elapsed().as_secs_f64());
-        println!("{}", serde_json::json!({"prompt": prompt, "text": text, "tokens": tokens, "logprobs": logprobs, "seconds": seconds}));
+        println!(
+            "{}",
+            serde_json::json!({"prompt": prompt, "text": text, "tokens": tokens, "logprobs": logprobs, "seconds": seconds})
+        );
     }
     Ok(())
 }

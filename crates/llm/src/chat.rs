@@ -89,7 +89,20 @@ fn tojson(value: Value, options: Kwargs) -> std::result::Result<Value, minijinja
 fn date(format: &str) -> String {
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (year, month, day) = civil((seconds / 86_400) as i64);
-    let names = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+    let names = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
     let name = names[month as usize - 1];
     let of = |s: String, (directive, text): (&str, String)| s.replace(directive, &text);
     let all = [
@@ -148,7 +161,11 @@ mod tests {
     fn templates_that_fail_or_never_end_are_errors() {
         let t = ChatTemplate::new("{{ raise_exception('no roles') }}", "", "").unwrap();
         assert!(t.render(&json!([]), None, false, &Json::Null).unwrap_err().message.contains("no roles"));
-        let t = ChatTemplate::new("{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}", "", "");
+        let t = ChatTemplate::new(
+            "{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}",
+            "",
+            "",
+        );
         assert!(t.unwrap().render(&json!([]), None, false, &Json::Null).is_err());
         assert!(ChatTemplate::new("{% if %}", "", "").is_err());
     }

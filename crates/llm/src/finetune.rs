@@ -45,7 +45,8 @@ pub fn packed(examples: &[Example], length: usize) -> Vec<(Vec<u32>, Vec<f32>)> 
     let mut weights = Vec::new();
     for e in examples {
         tokens.extend(&e.tokens);
-        weights.extend((0..e.tokens.len()).map(|i| if e.is_target.get(i).copied().unwrap_or(true) { 1.0 } else { 0.0 }));
+        weights
+            .extend((0..e.tokens.len()).map(|i| if e.is_target.get(i).copied().unwrap_or(true) { 1.0 } else { 0.0 }));
     }
     let cut = |i: usize| (tokens[i..i + length + 1].to_vec(), weights[i + 1..i + length + 1].to_vec());
     (0..tokens.len().saturating_sub(length)).step_by(length).map(cut).collect()

@@ -30,7 +30,8 @@ impl LanguageModel {
         let path = path.as_ref();
         let mut model = if path.is_dir() { from_folder(path)? } else { from_gguf(path)? };
         let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        model.name = if path.is_dir() { path.file_name().map_or(name, |n| n.to_string_lossy().into_owned()) } else { name };
+        model.name =
+            if path.is_dir() { path.file_name().map_or(name, |n| n.to_string_lossy().into_owned()) } else { name };
         let (tokens, rows) = (model.tokenizer.count(), model.decoder.vocabulary()?);
         if tokens > rows {
             let e = format!("{}: {tokens} tokens, but embeddings of {rows}", path.display());

@@ -89,7 +89,9 @@ impl LanguageModel {
         let path = folder.join("adapter_config.json");
         let text = std::fs::read(&path).map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))?;
         let json: Json = serde_json::from_slice(&text).map_err(|e| in_file(&path, e))?;
-        let rank = json["r"].as_u64().filter(|r| (1..=4096).contains(r)).ok_or_else(|| in_file(&path, "there is no rank r"))? as usize;
+        let rank =
+            json["r"].as_u64().filter(|r| (1..=4096).contains(r)).ok_or_else(|| in_file(&path, "there is no rank r"))?
+                as usize;
         let alpha = json["lora_alpha"].as_f64().ok_or_else(|| in_file(&path, "there is no lora_alpha"))?;
         for key in ["use_dora", "fan_in_fan_out"] {
             if json[key].as_bool() == Some(true) {
@@ -104,12 +106,14 @@ impl LanguageModel {
         for linear in self.decoder_mut()?.linears() {
             let name = peft_name(&linear.name);
             let key = format!("base_model.model.{name}");
-            let take = |tensors: &mut BTreeMap<String, Tensor>, part: &str| tensors.remove(&format!("{key}.{part}.weight"));
+            let take =
+                |tensors: &mut BTreeMap<String, Tensor>, part: &str| tensors.remove(&format!("{key}.{part}.weight"));
             let (Some(a), Some(b)) = (take(&mut tensors, "lora_A"), take(&mut tensors, "lora_B")) else { continue };
             let (rows, columns) = linear.weight.sizes()?;
             let (a, b) = (a.cast(DType::F32), b.cast(DType::F32));
             if a.shape()?.dims() != [rank, columns] || b.shape()?.dims() != [rows, rank] {
-                let e = format!("{name}: {} and {} do not fit [{rows}, {columns}] at rank {rank}", a.shape()?, b.shape()?);
+                let e =
+                    format!("{name}: {} and {} do not fit [{rows}, {columns}] at rank {rank}", a.shape()?, b.shape()?);
                 return Err(in_file(&file, e));
             }
             let b = reordered(linear, &b, &config, false)?;

@@ -154,8 +154,7 @@ impl Tokenizer {
         };
         let inner: tokenizers::Tokenizer = json.to_string().parse().map_err(foreign)?;
         let id = |key: &str| gguf.size(&format!("tokenizer.ggml.{key}")).ok().and_then(|i| u32::try_from(i).ok());
-        let mut eos: Vec<u32> =
-            ["eos_token_id", "eot_token_id", "eom_token_id"].iter().filter_map(|k| id(k)).collect();
+        let mut eos: Vec<u32> = ["eos_token_id", "eot_token_id", "eom_token_id"].iter().filter_map(|k| id(k)).collect();
         let ends = (0u32..).zip(&vocabulary.tokens).filter(|(_, t)| ENDS.contains(t)).map(|(i, _)| i);
         eos.extend(ends.filter(|i| vocabulary.special[*i as usize]));
         let mut seen = std::collections::HashSet::new();

@@ -25,7 +25,13 @@ fn options() -> Options {
 
 fn greedy(prompt: &[u32], tokens: usize) -> Generation {
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
-    Generation { prompt: prompt.to_vec(), tokens_max: Some(tokens), sampling, ignores_eos: true, ..Generation::default() }
+    Generation {
+        prompt: prompt.to_vec(),
+        tokens_max: Some(tokens),
+        sampling,
+        ignores_eos: true,
+        ..Generation::default()
+    }
 }
 
 /// Adds a request; its events.

@@ -42,7 +42,11 @@ impl Server {
     fn open(&self, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
         let mut s = TcpStream::connect(self.address).unwrap();
         let n = body.len();
-        write!(s, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}Content-Length: {n}\r\n\r\n{body}").unwrap();
+        write!(
+            s,
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}Content-Length: {n}\r\n\r\n{body}"
+        )
+        .unwrap();
         s
     }
     fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> (u16, String, String) {
@@ -50,7 +54,8 @@ impl Server {
         self.open(method, path, head, body).read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let body = if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.into() };
+        let body =
+            if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.into() };
         (status, head.to_lowercase(), body)
     }
     fn post(&self, path: &str, body: Json) -> (u16, Json) {
@@ -129,7 +134,12 @@ fn completions_take_every_form_of_prompt() {
         let body = json!({"prompt": prompt, "temperature": 0, "max_tokens": 3, "ignore_eos": true, "logprobs": 1});
         let (status, answer) = server.post("/v1/completions", body);
         assert_eq!(status, 200, "{answer}");
-        answer["choices"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+        answer["choices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["text"].as_str().unwrap().to_string())
+            .collect::<Vec<_>>()
     };
     let want = ask(json!("ab"));
     assert_eq!(ask(json!([97, 98])), want);

@@ -172,7 +172,8 @@ impl Scheduler {
         let id = RequestId(self.next);
         self.next += 1;
         let (tokens, blocks, chain) = (request.prompt.clone(), Vec::new(), Vec::new());
-        let sequence = Sequence { request, tokens, computed: 0, cached: 0, blocks, chain, preemptions: 0, draft: Vec::new() };
+        let sequence =
+            Sequence { request, tokens, computed: 0, cached: 0, blocks, chain, preemptions: 0, draft: Vec::new() };
         self.sequences.insert(id, sequence);
         self.enqueue(id);
         Ok(id)

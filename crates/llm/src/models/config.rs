@@ -200,9 +200,8 @@ impl Config {
         let mut c = Config::of(arch)?;
         let size = |keys: &[&str]| keys.iter().find_map(|k| json[*k].as_u64()).map(|n| n as usize);
         let float = |keys: &[&str]| keys.iter().find_map(|k| json[*k].as_f64());
-        let need = |keys: &[&str]| {
-            size(keys).ok_or_else(|| Error::format(format!("config.json: there is no {:?}", keys[0])))
-        };
+        let need =
+            |keys: &[&str]| size(keys).ok_or_else(|| Error::format(format!("config.json: there is no {:?}", keys[0])));
         c.layers = need(&["num_hidden_layers", "n_layer"])?;
         c.hidden = need(&["hidden_size", "n_embd"])?;
         c.heads = need(&["num_attention_heads", "n_head"])?;
@@ -275,7 +274,13 @@ impl Config {
         let scaled = |f: f64| match rope.scaling {
             Scaling::None => f,
             // Layers with a window keep their frequencies.
-            Scaling::Linear(factor) => if base == rope.base { f / factor } else { f },
+            Scaling::Linear(factor) => {
+                if base == rope.base {
+                    f / factor
+                } else {
+                    f
+                }
+            }
             Scaling::Llama3 { factor, low, high, length } => {
                 let turns = length * f / (2.0 * std::f64::consts::PI);
                 let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);

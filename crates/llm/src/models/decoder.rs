@@ -201,7 +201,10 @@ impl Layer {
         };
         let (mut q, mut k) = (heads(q, c.heads, &self.q_norm), heads(k, c.kv_heads, &self.k_norm));
         if let (Some(angles), Some(rope)) = (angles, &c.rope) {
-            (q, k) = (rotated(&q, angles, rope.dims, rope.is_interleaved), rotated(&k, angles, rope.dims, rope.is_interleaved));
+            (q, k) = (
+                rotated(&q, angles, rope.dims, rope.is_interleaved),
+                rotated(&k, angles, rope.dims, rope.is_interleaved),
+            );
         }
         let y = attention(&q, &k, &v.reshape([t, c.kv_heads, d]))?;
         Ok(self.output.forward(&y.reshape([t, c.heads * d])))

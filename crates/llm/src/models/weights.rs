@@ -150,7 +150,8 @@ impl Folder {
         files.sort();
         let mut tensors = BTreeMap::new();
         for file in &files {
-            entries(file, &mut tensors).map_err(|e| Error::new(e.kind, format!("{}: {}", file.display(), e.message)))?;
+            entries(file, &mut tensors)
+                .map_err(|e| Error::new(e.kind, format!("{}: {}", file.display(), e.message)))?;
         }
         if tensors.is_empty() {
             return Err(Error::format(format!("{}: there is no safetensors file", path.display())));

@@ -122,7 +122,11 @@ impl Wanted {
         }
         let timeout = match &body["timeout"] {
             Json::Null => None,
-            v => Some(v.as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| bad("timeout", "seconds"))?),
+            v => Some(
+                v.as_f64()
+                    .and_then(|s| Duration::try_from_secs_f64(s).ok())
+                    .ok_or_else(|| bad("timeout", "seconds"))?,
+            ),
         };
         let generation = Generation {
             prompt: Vec::new(),
