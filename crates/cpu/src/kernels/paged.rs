@@ -10,9 +10,9 @@ use super::quant::decode::Words;
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use crate::vmath::simd::{Isa, Vector};
-use crate::vmath::{dispatch, f32s};
 #[cfg(target_arch = "x86_64")]
 use crate::vmath::{Level, level};
+use crate::vmath::{dispatch, f32s};
 
 #[cfg(test)]
 #[path = "paged_tests.rs"]
@@ -193,8 +193,11 @@ impl Paged<'_> {
         let (count, width) = (run.count * group, padded + TILE);
         let strips = count.next_multiple_of(STRIP);
         let (q, scores) = (Scratch::<f32>::new(strips * padded), Scratch::<f32>::new(strips * TILE));
-        let (rows_k, kt, rows_v) =
-            (Scratch::<f32>::new(TILE * padded), Scratch::<f32>::new(TILE * padded), Scratch::<f32>::new(TILE * padded));
+        let (rows_k, kt, rows_v) = (
+            Scratch::<f32>::new(TILE * padded),
+            Scratch::<f32>::new(TILE * padded),
+            Scratch::<f32>::new(TILE * padded),
+        );
         // SAFETY: all are written before they are read.
         let (q, scores, rows_k, rows_v) = unsafe { (q.slice(), scores.slice(), rows_k.slice(), rows_v.slice()) };
         q.fill(0.0);
@@ -215,23 +218,7 @@ impl Paged<'_> {
         let start = (task.segment * SEGMENT).max(seen / TILE * TILE);
         for first in (start..end).step_by(TILE) {
             let keys = TILE.min(end - first);
-            let mut is_valid = [false; TILE];
-            for j in 0..keys {
-                let p = first + j;
-                let block = usize::try_from(table[p / self.block_size]).ok().filter(|b| *b < self.blocks);
-                let (to_k, to_v) = (&mut rows_k[j * padded..][..d], &mut rows_v[j * padded..][..d]);
-                match block.filter(|_| p >= seen) {
-                    Some(b) => {
-                        is_valid[j] = true;
-                        k.read(b * self.block_size + p % self.block_size, task.head, to_k);
-                        v.read(b * self.block_size + p % self.block_size, task.head, to_v);
-                    }
-                    None => {
-                        to_k.fill(0.0);
-                        to_v.fill(0.0);
-                    }
-                }
-            }
+            let is_valid = self.load_tile(table, task.head, [first, keys, seen], [k, v], [rows_k, rows_v]);
             // SAFETY: all of them have `padded` columns and whole strips of rows.
             unsafe {
                 transpose(rows_k.as_ptr(), d, padded, kt.ptr());
@@ -257,6 +244,34 @@ impl Paged<'_> {
                 }
             }
         }
+    }
+
+    /// Copies the keys and values of a tile, and says which there are: blocks outside of the cache are zeros, and so is
+    /// what comes before the first key that is seen.
+    fn load_tile(
+        &self,
+        table: &[i32],
+        head: usize,
+        [first, keys, seen]: [usize; 3],
+        [k, v]: [&dyn Cache; 2],
+        [rows_k, rows_v]: [&mut [f32]; 2],
+    ) -> [bool; TILE] {
+        let padded = self.padded();
+        let mut is_valid = [false; TILE];
+        for j in 0..keys {
+            let p = first + j;
+            let block = usize::try_from(table[p / self.block_size]).ok().filter(|b| *b < self.blocks);
+            let (to_k, to_v) = (&mut rows_k[j * padded..][..self.d], &mut rows_v[j * padded..][..self.d]);
+            if let Some(b) = block.filter(|_| p >= seen) {
+                is_valid[j] = true;
+                k.read(b * self.block_size + p % self.block_size, head, to_k);
+                v.read(b * self.block_size + p % self.block_size, head, to_v);
+            } else {
+                to_k.fill(0.0);
+                to_v.fill(0.0);
+            }
+        }
+        is_valid
     }
 
     /// Turns scores into weights, and brings a row's sums to the new maximum.

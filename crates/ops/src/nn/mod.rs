@@ -76,6 +76,6 @@ mod window;
 pub use attention::AttentionOptions;
 pub(crate) use forms::FORMS;
 pub use grid_sample::SampleOptions;
-pub use paged_attention::PagedOptions;
 pub use interpolate::{InterpolateOptions, Interpolation, Resize};
+pub use paged_attention::PagedOptions;
 pub use window::{AvgPoolOptions, ConvOptions, MaxPoolOptions, Padding, PerAxis};

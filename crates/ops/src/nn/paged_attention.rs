@@ -103,8 +103,7 @@ fn cases() -> Vec<Case> {
         let cache = [6, 4, kv_heads, d];
         let tables = ints(&[3, 3], &[4, 1, 9, 0, 5, 2, 3, -1, 0]);
         let (sequences, positions) = (ints(&[6], &[0, 0, 0, 1, -1, 2]), ints(&[6], &[3, 4, 5, 9, 0, 5]));
-        let inputs =
-            vec![floats([6, heads, d], 1), floats(cache, 2), floats(cache, 3), tables, sequences, positions];
+        let inputs = vec![floats([6, heads, d], 1), floats(cache, 2), floats(cache, 3), tables, sequences, positions];
         Case::new(inputs, PagedOptions { scale: 0.3, window, softcap }.attrs())
     };
     let k = f64s([1, 2, 1, 1], &[0.0, 3f64.ln()]);

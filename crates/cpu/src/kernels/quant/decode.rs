@@ -193,7 +193,11 @@ impl<W: Words, const X: bool> Block<W, X> {
     unsafe fn load(&self, at: usize) -> W {
         // SAFETY: inside the block.
         unsafe {
-            if X { W::side_by_side(self.p.add(ROWS * at + 4 * self.lane)) } else { W::load(self.p.add(at), self.stride) }
+            if X {
+                W::side_by_side(self.p.add(ROWS * at + 4 * self.lane))
+            } else {
+                W::load(self.p.add(at), self.stride)
+            }
         }
     }
     #[inline(always)]

@@ -365,13 +365,38 @@ mod x86 {
         };
         // Vectors of 256 bits.
         ($name:ident, |$sum:ident, $w:ident, $x:ident, $wide:ident| $dot:expr) => {
-            dot!($name, __m256i, __m256, 8, 4, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_set1_ps, _mm256_loadu_ps,
-                _mm256_storeu_ps, _mm256_cvtepi32_ps, _mm256_mul_ps, _mm256_fmadd_ps, |$sum, $w, $x, $wide| $dot);
+            dot!(
+                $name,
+                __m256i,
+                __m256,
+                8,
+                4,
+                _mm256_set1_epi32,
+                _mm256_loadu_si256,
+                _mm256_set1_ps,
+                _mm256_loadu_ps,
+                _mm256_storeu_ps,
+                _mm256_cvtepi32_ps,
+                _mm256_mul_ps,
+                _mm256_fmadd_ps,
+                |$sum, $w, $x, $wide| $dot
+            );
         };
     }
     dot!(
-        Vnni512, __m512i, __m512, 16, 8, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_set1_ps, _mm512_loadu_ps,
-        _mm512_storeu_ps, _mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_fmadd_ps,
+        Vnni512,
+        __m512i,
+        __m512,
+        16,
+        8,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_cvtepi32_ps,
+        _mm512_mul_ps,
+        _mm512_fmadd_ps,
         |sum, w, x, _wide| _mm512_dpbusd_epi32(sum, w, x)
     );
     dot!(Vnni256, |sum, w, x, _wide| _mm256_dpbusd_avx_epi32(sum, w, x));

@@ -65,7 +65,11 @@ pub(super) unsafe fn run(g: &QuantizedGemm, w: *const u8, ends: &Ends, way: Way)
             // SAFETY: each task writes its own strip, and `read` all of the row.
             unsafe {
                 let row = row.slice();
-                if s * STRIP + r < g.m { (ends.read)(s * STRIP + r, row) } else { row.fill(0.0) }
+                if s * STRIP + r < g.m {
+                    (ends.read)(s * STRIP + r, row)
+                } else {
+                    row.fill(0.0)
+                }
                 let to = at.get().add(s * STRIP * g.k + r);
                 row.iter().enumerate().for_each(|(j, x)| *to.add(j * STRIP) = *x);
             }

@@ -76,9 +76,7 @@ impl QuantizedGemm {
             return (0..self.m).for_each(|i| (ends.write)(i, 0, &zeros));
         }
         // SAFETY: the caller's promise.
-        unsafe {
-            if self.int8 { self.run_int8(w, ends, Way::best()) } else { exact::run(self, w, ends, Way::best()) }
-        }
+        unsafe { if self.int8 { self.run_int8(w, ends, Way::best()) } else { exact::run(self, w, ends, Way::best()) } }
     }
 
     /// # Safety
@@ -111,7 +109,11 @@ impl QuantizedGemm {
                     // SAFETY: each task writes its own strips, and `read` all of the row.
                     unsafe {
                         let x = x.slice();
-                        if s * STRIP + r < self.m { (ends.read)(s * STRIP + r, x) } else { x.fill(0.0) }
+                        if s * STRIP + r < self.m {
+                            (ends.read)(s * STRIP + r, x)
+                        } else {
+                            x.fill(0.0)
+                        }
                         quantize_row(x, q, r, &to);
                     }
                 }
@@ -139,13 +141,7 @@ impl QuantizedGemm {
     ///
     /// # Safety
     /// As for [`QuantizedGemm::run_int8`].
-    unsafe fn panels(
-        &self,
-        w: *const u8,
-        way: Way,
-        multiply: &(dyn Fn(&Part, Panel, *mut f32) + Sync),
-        ends: &Ends,
-    ) {
+    unsafe fn panels(&self, w: *const u8, way: Way, multiply: &(dyn Fn(&Part, Panel, *mut f32) + Sync), ends: &Ends) {
         let (panels, strips) = (self.n.div_ceil(ROWS), self.m.div_ceil(STRIP));
         let resident = (RESIDENT / (STRIP * self.k)).clamp(1, strips);
         let blocks = strips.div_ceil(resident);
@@ -245,7 +241,13 @@ impl Room {
 ///
 /// # Safety
 /// `w` is valid for reading `n` rows.
-pub unsafe fn dequantize_rows(format: Format, rows: &[usize], k: usize, w: *const u8, write: &(dyn Fn(usize, &[f32]) + Sync)) {
+pub unsafe fn dequantize_rows(
+    format: Format,
+    rows: &[usize],
+    k: usize,
+    w: *const u8,
+    write: &(dyn Fn(usize, &[f32]) + Sync),
+) {
     let stride = k / format.block() * format.block_bytes();
     let each = (TASK / 4 / k.max(1)).max(1);
     let w = Shared::new(w.cast_mut());
