@@ -24,9 +24,13 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("llm", &["ir", "tensor", "nn", "serve"], &["cpu"]),
     ("parallel", &["ir", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
+    ("bench", &["runtime", "cpu", "cuda", "tensor", "nn"], &[]),
     (
         "talweg",
-        &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "llm", "nn", "data", "dist", "parallel"],
+        &[
+            "ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "llm", "nn", "data", "dist",
+            "parallel", "bench",
+        ],
         &["testkit"],
     ),
     ("py", &["ir", "runtime", "tensor", "model", "data", "nn", "llm", "talweg"], &[]),
@@ -61,6 +65,8 @@ const UNSAFE: &[&str] = &[
     "crates/cuda/src/program.rs",
     "crates/cuda/tests/compile.rs",
     "crates/dist/src/collective/mpi.rs",
+    "crates/llm/src/gguf/read.rs",
+    "crates/model/src/mapped.rs",
     "crates/llm/src/models/mod.rs",
     "crates/net/src/shared.rs",
     "crates/py/src/custom.rs",
@@ -79,7 +85,6 @@ const LINES_MAX_KERNELS: usize = 1000;
 const LONG: &[&str] = &[
     "crates/cpu/src/tile/emit.rs",
     "crates/cuda/src/library/cublas.rs",
-    "crates/dist/src/store/message.rs",
     "crates/dist/tests/simulation/world.rs",
     "crates/net/src/connection.rs",
     "crates/ops/src/differentiate.rs",

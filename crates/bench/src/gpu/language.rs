@@ -1,11 +1,11 @@
 //! GPT-2 of 124 million parameters in training, and a Llama-shaped model of a billion writing.
 
-use super::super::harness::labels;
 use super::{emit, look, timed, timed_wall};
-use crate::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
+use crate::harness::labels;
 use nn::optim::{AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Module};
 use tensor::nn::AttentionOptions;
+use tensor::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
 
 /// Sizes of a GPT.
 #[derive(Clone, Copy)]

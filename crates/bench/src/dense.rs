@@ -1,9 +1,9 @@
 //! Matrix products, perceptrons, and chains of elementwise ops and reductions.
 
-use super::harness::{Init, Measured, fill, labels, latency, repeats, steps, sum_of_squares};
-use crate::{Result, Tensor, jit};
+use crate::harness::{Init, Measured, fill, labels, latency, repeats, steps, sum_of_squares};
 use nn::optim::{Optimizer, Rule};
 use nn::{Layer, Linear};
+use tensor::{Result, Tensor, jit};
 
 fn layers(sizes: &[usize]) -> Result<Vec<Linear>> {
     let mut init = Init::new();
@@ -79,11 +79,11 @@ pub fn fuse(backward: bool) -> Result<Measured> {
     Tensor::eval_all(&args.iter().collect::<Vec<_>>())?;
     let f = jit(move |a: &[Tensor]| {
         let y = (&a[0] * &a[1] + &a[2]).gelu_tanh().layer_norm(1, Some(&a[3]), Some(&a[4]), 1e-5).softmax(-1);
-        if backward { crate::vjp(&[y], &a[5..], &a[..5]) } else { Ok(vec![y]) }
+        if backward { tensor::vjp(&[y], &a[5..], &a[..5]) } else { Ok(vec![y]) }
     });
     let refs: Vec<&Tensor> = args.iter().collect();
     let times = repeats(|| f.call(&refs).map(drop))?;
     let out = &f.call(&refs)?[0];
-    let check = if backward { out.cast(crate::DType::F64).abs().sum(..).item()? } else { sum_of_squares(out)? };
+    let check = if backward { out.cast(tensor::DType::F64).abs().sum(..).item()? } else { sum_of_squares(out)? };
     Ok(Measured { times, check })
 }

@@ -9,10 +9,10 @@ mod language;
 mod linear;
 mod vision;
 
-use super::harness::{fill, labels};
-use crate::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, jit};
+use crate::harness::{fill, labels};
 use nn::optim::{Adam, Optimizer};
 use std::time::Instant;
+use tensor::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, jit};
 
 /// A workload by its name's beginning, and what runs it.
 const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[
@@ -130,7 +130,7 @@ fn fused(at: &str) -> Result<()> {
     emit("gelu-ln-softmax-fwd", ms, Some(2.0 * 4.0 * (rows * n) as f64 / ms / 1e9), "TB/s min traffic", "");
     let both = jit(|a: &[Tensor]| {
         let y = f(&a[0], &a[1], &a[2]);
-        let grads = crate::vjp(std::slice::from_ref(&y), &a[3..], &a[..1])?;
+        let grads = tensor::vjp(std::slice::from_ref(&y), &a[3..], &a[..1])?;
         Ok(vec![y, grads[0].clone()])
     });
     let ms = timed(at, 5, 20, || both.call(&[&x, &w, &b, &g]).map(drop))?;

@@ -1,11 +1,11 @@
 //! Convolutional networks: LeNet and ResNet-18.
 
-use super::dense::perceptron;
-use super::harness::{Init, Measured, fill, labels, latency, steps, sum_of_squares};
-use crate::{Result, Tensor, jit};
+use crate::dense::perceptron;
+use crate::harness::{Init, Measured, fill, labels, latency, steps, sum_of_squares};
 use nn::optim::{Optimizer, Sgd};
 use nn::{BatchNorm, Conv2d, Layer, Linear, Module};
 use tensor::nn::{ConvOptions, MaxPoolOptions};
+use tensor::{Result, Tensor, jit};
 
 fn momentum() -> Sgd {
     Sgd { momentum: 0.9, ..Sgd::default() }

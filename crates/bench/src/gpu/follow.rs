@@ -1,13 +1,13 @@
 //! Training on the device follows training on the CPU, and goes on for minutes in the same memory.
 
-use super::super::harness::{Init, fill, labels};
 use super::language::{Gpt, Sizes};
 use super::{emit, losses as perceptron};
-use crate::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
+use crate::harness::{Init, fill, labels};
 use nn::optim::{Adam, Optimizer};
 use nn::{Conv2d, Layer, Linear, Module};
 use std::time::{Duration, Instant};
 use tensor::nn::MaxPoolOptions;
+use tensor::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
 
 /// Losses compared, and how far they may be apart.
 const STEPS: usize = 40;

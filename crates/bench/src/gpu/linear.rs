@@ -1,7 +1,7 @@
 //! Products of 8-bit floats, and training a linear layer with them and with bf16.
 
 use super::{emit, normal, timed};
-use crate::{DType, Result, Tensor, autocast, jit, vjp};
+use tensor::{DType, Result, Tensor, autocast, jit, vjp};
 
 /// The product of two square matrices of 8-bit floats, the second by columns, as the chip takes it.
 pub fn product(at: &str, n: usize) -> Result<()> {

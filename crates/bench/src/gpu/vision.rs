@@ -1,11 +1,11 @@
 //! ResNet-50 in training.
 
-use super::super::harness::labels;
 use super::{emit, look, normal, timed};
-use crate::{DType, Result, Tensor, autocast, engine_named, jit};
+use crate::harness::labels;
 use nn::optim::{Optimizer, Sgd};
 use nn::{BatchNorm, Conv2d, Layer, Linear, Module};
 use tensor::nn::{ConvOptions, MaxPoolOptions};
+use tensor::{DType, Result, Tensor, autocast, engine_named, jit};
 
 /// A convolution without bias and its normalization.
 #[derive(nn::Module)]

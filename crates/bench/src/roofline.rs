@@ -1,7 +1,7 @@
 //! How near a workload comes to what the machine can do: its operations and bytes against the
 //! peaks measured in the same process.
 
-use super::harness::Times;
+use crate::harness::Times;
 use runtime::trace::{Event, Memory, Recording};
 
 /// What one call does, region by region.

@@ -1,8 +1,8 @@
 //! Attention, 4 × 16 heads of 4096 queries and keys of width 128: causal, and with every option.
 
 use super::{emit, normal, timed};
-use crate::{DType, Result, Tensor, device, engine_named, jit};
 use tensor::nn::AttentionOptions;
+use tensor::{DType, Result, Tensor, device, engine_named, jit};
 
 fn is_causal() -> AttentionOptions {
     AttentionOptions { causal: true, ..Default::default() }
@@ -29,7 +29,7 @@ pub fn causal(at: &str) -> Result<()> {
 /// The result and the gradients of q, k and v.
 fn gradients(qkv: &[Tensor], g: &Tensor, o: AttentionOptions) -> Result<Vec<Tensor>> {
     let y = qkv[0].attention(&qkv[1], &qkv[2], o);
-    let mut out = crate::vjp(std::slice::from_ref(&y), std::slice::from_ref(g), qkv)?;
+    let mut out = tensor::vjp(std::slice::from_ref(&y), std::slice::from_ref(g), qkv)?;
     out.insert(0, y);
     Ok(out)
 }

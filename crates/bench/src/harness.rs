@@ -2,10 +2,10 @@
 //!
 //! Value i of stream `seed` is h = lowbias32(seed · 0x9E3779B9 + i), mapped to [-bound, bound).
 
-use super::roofline::Work;
-use crate::{Result, Tensor, Variable};
+use crate::roofline::Work;
 use runtime::trace;
 use std::time::Instant;
+use tensor::{Result, Tensor, Variable};
 
 fn lowbias32(mut x: u32) -> u32 {
     x ^= x >> 16;
@@ -163,5 +163,5 @@ fn status_mb(field: &str) -> f64 {
 
 /// The sum of the squares of a result.
 pub fn sum_of_squares(y: &Tensor) -> Result<f64> {
-    y.cast(crate::DType::F64).square().sum(..).item()
+    y.cast(tensor::DType::F64).square().sum(..).item()
 }

@@ -1,11 +1,11 @@
 //! Sequence models: an LSTM, and a small GPT in training and writing token by token.
 
-use super::harness::{Init, Measured, fill, labels, repeats, steps};
-use crate::{DType, Error, Result, Tensor, Variable, jit};
+use crate::harness::{Init, Measured, fill, labels, repeats, steps};
 use nn::optim::{Adam, AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Lstm, Module, RecurrentOptions};
 use std::fmt;
 use tensor::nn::AttentionOptions;
+use tensor::{DType, Error, Result, Tensor, Variable, jit};
 
 /// One training step of an LSTM of 256 cells on 64 inputs, batch 32.
 pub fn lstm() -> Result<Measured> {
@@ -40,9 +40,13 @@ pub fn lstm() -> Result<Measured> {
 /// The size of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
+    /// Sequences.
     pub batch: usize,
+    /// Elements of a token.
     pub width: usize,
+    /// Blocks.
     pub layers: usize,
+    /// Tokens of a sequence.
     pub context: usize,
 }
 
