@@ -6,6 +6,7 @@
 
 mod attr;
 mod binary;
+pub mod blocks;
 mod buffer;
 mod bytes;
 mod custom;

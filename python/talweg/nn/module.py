@@ -353,6 +353,29 @@ class Module:
         """Switches to inference."""
         return self.train(False)
 
+    def export(self, directory: Any, *examples: Any, **options: Any) -> None:
+        """Writes the module as a model that ``talweg serve`` serves: ``tw.export`` in inference mode.
+
+        ``examples`` are example inputs. Without ``dynamic_shapes`` the first axis of every input is free and named
+        ``batch``. Other options are those of ``tw.export``.
+
+        >>> import tempfile, talweg as tw
+        >>> with tempfile.TemporaryDirectory() as d:
+        ...     tw.nn.Linear(3, 2).export(d + "/linear/1", tw.zeros(1, 3))
+        ...     tw.serve.load(d + "/linear/1").inputs[0]["shape"]
+        ['batch', 3]
+        """
+        from .._export import export
+
+        modes = [(m, m.training) for m in self.modules()]
+        options.setdefault("dynamic_shapes", [{0: "batch"} if x.ndim else {} for x in examples])
+        self.eval()
+        try:
+            export(self, directory, examples, **options)
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Freezes or unfreezes all parameters."""
         for p in self.parameters():

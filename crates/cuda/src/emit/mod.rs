@@ -112,6 +112,12 @@ pub fn unit(sources: &[&str]) -> String {
     if sources.iter().any(|s| s.contains("multiply_matrices")) {
         text += include_str!("skinny_gemm.cu");
     }
+    if sources.iter().any(|s| s.contains("weights_") || s.contains("round_activations")) {
+        text += include_str!("kernels/quant.cu");
+    }
+    if sources.iter().any(|s| s.contains("Partial<")) {
+        text += include_str!("kernels/paged.cu");
+    }
     for (i, s) in sources.iter().enumerate() {
         // After the bounds: the text of an op of the program's own may come before.
         let mut source = s.replacen(") run(", &format!(") run{i}("), 1);

@@ -20,6 +20,8 @@ files! {
     linalg,
     moves,
     nhwc,
+    paged,
+    quant,
     scan,
     sort,
 }

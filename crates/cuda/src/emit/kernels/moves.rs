@@ -83,7 +83,7 @@ fn copy(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
 }
 
 /// A copy to be changed, unless it lies there already.
-pub fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
+pub(super) fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
     let mut kernels = copy(from, to)?;
     kernels.iter_mut().for_each(|k| k.is_move = true);
     Some(kernels)

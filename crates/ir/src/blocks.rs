@@ -1,10 +1,10 @@
-//! Block formats of GGUF: how the bytes of a row become numbers.
+//! Block formats of quantized weights: how the bytes of a row become numbers.
 //!
-//! Every format stores rows in blocks of 32 or 256 weights. The arithmetic is that of ggml's reference functions, in
-//! the same order, so that results have the same bits.
+//! Every format stores rows in blocks of 32, 128 or 256 weights. The formats of GGUF are dequantized with the
+//! arithmetic of ggml's reference functions, in the same order, so that results have the same bits.
 
+use crate::{Error, Result};
 use half::{bf16, f16};
-use ir::{Error, Result};
 
 /// How weights are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,10 +32,27 @@ pub enum Format {
     Q5_K,
     /// 256 weights of 6 bits; sixteen sub-blocks with an 8-bit scale each.
     Q6_K,
+    /// 128 weights of 8 bits and a scale: group-wise int8. Not a format of GGUF.
+    INT8,
+    /// 128 weights of 4 bits, a scale and a minimum: group-wise int4. Not a format of GGUF.
+    INT4,
 }
 
 impl Format {
-    /// Every format.
+    /// The formats in which weights stay quantized while they are multiplied.
+    pub const BLOCKS: [Format; 10] = [
+        Format::Q4_0,
+        Format::Q4_1,
+        Format::Q5_0,
+        Format::Q5_1,
+        Format::Q8_0,
+        Format::Q4_K,
+        Format::Q5_K,
+        Format::Q6_K,
+        Format::INT8,
+        Format::INT4,
+    ];
+    /// The formats of GGUF files.
     pub const ALL: [Format; 11] = [
         Format::F32,
         Format::F16,
@@ -64,11 +81,38 @@ impl Format {
             Format::Q4_K => "Q4_K",
             Format::Q5_K => "Q5_K",
             Format::Q6_K => "Q6_K",
+            Format::INT8 => "INT8",
+            Format::INT4 => "INT4",
         }
     }
-    /// Its number in files.
-    pub fn number(self) -> u32 {
+    /// Its name as an attribute of ops.
+    pub fn attr(self) -> &'static str {
         match self {
+            Format::F32 => "f32",
+            Format::F16 => "f16",
+            Format::BF16 => "bf16",
+            Format::Q4_0 => "q4_0",
+            Format::Q4_1 => "q4_1",
+            Format::Q5_0 => "q5_0",
+            Format::Q5_1 => "q5_1",
+            Format::Q8_0 => "q8_0",
+            Format::Q4_K => "q4_k",
+            Format::Q5_K => "q5_k",
+            Format::Q6_K => "q6_k",
+            Format::INT8 => "int8",
+            Format::INT4 => "int4",
+        }
+    }
+    /// The block format with that name as an attribute.
+    pub fn from_attr(name: &str) -> Result<Format> {
+        Format::BLOCKS.into_iter().find(|f| f.attr() == name).ok_or_else(|| {
+            let names: Vec<&str> = Format::BLOCKS.iter().map(|f| f.attr()).collect();
+            Error::value(format!("format must be one of {}, not {name:?}", names.join(", ")))
+        })
+    }
+    /// Its number in GGUF files.
+    pub fn number(self) -> Option<u32> {
+        Some(match self {
             Format::F32 => 0,
             Format::F16 => 1,
             Format::Q4_0 => 2,
@@ -80,11 +124,12 @@ impl Format {
             Format::Q5_K => 13,
             Format::Q6_K => 14,
             Format::BF16 => 30,
-        }
+            Format::INT8 | Format::INT4 => return None,
+        })
     }
     /// The format with that number.
     pub fn of(number: u32) -> Result<Format> {
-        let known = Format::ALL.into_iter().find(|f| f.number() == number);
+        let known = Format::ALL.into_iter().find(|f| f.number() == Some(number));
         known.ok_or_else(|| {
             let names: Vec<&str> = Format::ALL.iter().map(|f| f.name()).collect();
             Error::format(format!("tensor type {number} is not supported; supported: {}", names.join(", ")))
@@ -96,6 +141,7 @@ impl Format {
             Format::F32 | Format::F16 | Format::BF16 => 1,
             Format::Q4_0 | Format::Q4_1 | Format::Q5_0 | Format::Q5_1 | Format::Q8_0 => 32,
             Format::Q4_K | Format::Q5_K | Format::Q6_K => 256,
+            Format::INT8 | Format::INT4 => 128,
         }
     }
     /// Bytes of a block.
@@ -111,7 +157,22 @@ impl Format {
             Format::Q4_K => 4 + 12 + 128,
             Format::Q5_K => 4 + 12 + 32 + 128,
             Format::Q6_K => 128 + 64 + 16 + 2,
+            Format::INT8 => 2 + 128,
+            Format::INT4 => 4 + 64,
         }
+    }
+    /// Weights in a row of that many bytes; an error unless they are whole blocks.
+    pub fn weights(self, bytes: usize) -> Result<usize> {
+        if bytes.is_multiple_of(self.block_bytes()) {
+            return Ok(bytes / self.block_bytes() * self.block());
+        }
+        let e = format!("rows of {bytes} bytes are not whole blocks of {} bytes ({})", self.block_bytes(), self.name());
+        Err(Error::shape(e))
+    }
+    /// Activations that share a scale where they are multiplied in 8 bits with weights of this format: 256 for the
+    /// K-quants, as in ggml, else 32.
+    pub fn activation_block(self) -> usize {
+        if self.block() == 256 { 256 } else { 32 }
     }
     /// Bytes of that many weights; an error unless they fill whole blocks.
     pub fn bytes(self, weights: usize) -> Result<usize> {
@@ -148,6 +209,8 @@ pub fn dequantize(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<()> {
         Format::Q4_K => q4_k,
         Format::Q5_K => q5_k,
         Format::Q6_K => q6_k,
+        Format::INT8 => q8_0,
+        Format::INT4 => q4_1,
     };
     for (b, o) in bytes.chunks_exact(format.block_bytes()).zip(out.chunks_exact_mut(format.block())) {
         block(b, o);
@@ -182,7 +245,7 @@ fn q4_0(b: &[u8], out: &mut [f32]) {
 }
 fn q4_1(b: &[u8], out: &mut [f32]) {
     let (d, m) = (half_at(b, 0), half_at(b, 2));
-    nibbles(&b[4..20], |j, q| out[j] = q as f32 * d + m);
+    nibbles(&b[4..], |j, q| out[j] = q as f32 * d + m);
 }
 /// Weights of 5 bits: bit `j` of `high` is the fifth of weight `j`.
 fn fives(high: &[u8], qs: &[u8], mut write: impl FnMut(usize, i32)) {
@@ -247,4 +310,82 @@ fn q6_k(b: &[u8], out: &mut [f32]) {
             }
         }
     }
+}
+
+/// A block of activations in 8 bits, for weights of that format; returns its scale. This is the arithmetic of ggml
+/// (q8_0 and q8_1, or q8_K with the K-quants), so that products agree with llama.cpp's.
+pub fn quantize_activations(format: Format, x: &[f32], q: &mut [i8]) -> f32 {
+    let amax = x.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+    if amax == 0.0 {
+        q.fill(0);
+        return 0.0;
+    }
+    if format.activation_block() == 256 {
+        // The first number of greatest magnitude becomes −127, whatever its sign.
+        let most = x.iter().copied().find(|v| v.abs() == amax).unwrap_or(amax);
+        let inverse = -127.0 / most;
+        q.iter_mut().zip(x).for_each(|(q, x)| *q = (inverse * x).round_ties_even().min(127.0) as i8);
+        return 1.0 / inverse;
+    }
+    let inverse = 127.0 / amax;
+    q.iter_mut().zip(x).for_each(|(q, x)| *q = (x * inverse).round_ties_even() as i8);
+    rounded_scale(amax / 127.0)
+}
+
+/// A scale as ggml stores it, in 16 bits; in full where 16 bits would lose more than the last places.
+pub fn rounded_scale(x: f32) -> f32 {
+    let is_normal = x.abs() >= 6.2e-5 && x.abs() <= 65504.0;
+    if is_normal { f16::from_f32(x).to_f32() } else { x }
+}
+
+/// Rows that [`interleave`] puts side by side.
+pub const INTERLEAVED: usize = 16;
+
+/// Weights with rows interleaved in groups of 16, as CPU kernels read them fastest. Block by block, each word (or
+/// 16-bit float) of the first row is followed by that of the other rows. `rows` must be a multiple of 16.
+pub fn interleave(format: Format, bytes: &[u8], rows: usize) -> Result<Vec<u8>> {
+    let mut out = vec![0; bytes.len()];
+    exchange(format, bytes.len(), rows, |row, group| out[group].copy_from_slice(&bytes[row]))?;
+    Ok(out)
+}
+
+/// The inverse of [`interleave`].
+pub fn deinterleave(format: Format, bytes: &[u8], rows: usize) -> Result<Vec<u8>> {
+    let mut out = vec![0; bytes.len()];
+    exchange(format, bytes.len(), rows, |row, group| out[row].copy_from_slice(&bytes[group]))?;
+    Ok(out)
+}
+
+/// Calls `f(in rows, interleaved)` with the ranges of bytes of each field.
+fn exchange(
+    format: Format,
+    bytes: usize,
+    rows: usize,
+    mut f: impl FnMut(std::ops::Range<usize>, std::ops::Range<usize>),
+) -> Result<()> {
+    let block = format.block_bytes();
+    let row = bytes.checked_div(rows).unwrap_or(0);
+    if !rows.is_multiple_of(INTERLEAVED) || row * rows != bytes || !row.is_multiple_of(block) {
+        let e = format!("{bytes} bytes are not a multiple of {INTERLEAVED} rows of whole blocks ({})", format.name());
+        return Err(Error::shape(e));
+    }
+    // Where a block has floats of 16 bits; the rest are words.
+    let halves: &[usize] = match format {
+        Format::Q4_1 | Format::Q5_1 | Format::Q4_K | Format::Q5_K | Format::INT4 => &[0, 2],
+        Format::Q6_K => &[208],
+        _ => &[0],
+    };
+    for r in 0..rows {
+        let (group, lane) = (r / INTERLEAVED * INTERLEAVED * row, r % INTERLEAVED);
+        for b in 0..row / block {
+            let mut at = 0;
+            while at < block {
+                let size = if halves.contains(&at) { 2 } else { 4 };
+                let (from, to) = (r * row + b * block + at, group + (b * block + at) * INTERLEAVED + lane * size);
+                f(from..from + size, to..to + size);
+                at += size;
+            }
+        }
+    }
+    Ok(())
 }
