@@ -34,17 +34,18 @@ impl Floats {
     /// `None` for types without a kernel.
     fn new(dtype: DType) -> Option<Floats> {
         fn of<T: Narrow>() -> Floats {
-            // SAFETY: of both blocks: the caller gives as many elements as there are floats.
             Floats {
                 size: size_of::<T>(),
+                // SAFETY: the caller gives as many elements as there are floats.
                 read: |from, to| unsafe { widen(std::slice::from_raw_parts(from.cast::<T>(), to.len()), to) },
+                // SAFETY: as above.
                 write: |from, to| unsafe { narrow(from, std::slice::from_raw_parts_mut(to.cast::<T>(), from.len())) },
             }
         }
         Some(match dtype {
             DType::F32 => Floats {
                 size: 4,
-                // SAFETY: as above.
+                // SAFETY: as in the function above.
                 read: |from, to| unsafe { to.copy_from_slice(std::slice::from_raw_parts(from.cast(), to.len())) },
                 // SAFETY: as above.
                 write: |from, to| unsafe {
