@@ -52,15 +52,21 @@ def export(
     *,
     dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     name: str | None = None,
+    input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    preprocess: Callable[..., Any] | None = None,
+    postprocess: Callable[..., Any] | None = None,
 ) -> None:
     """Writes a function or module as a model: graph, weights and signature in a directory that ``talweg serve`` serves
     and ``tw.serve.load`` runs.
 
     ``args`` and ``kwargs`` are example inputs. ``dynamic_shapes`` names the axes whose size is free, as in
     ``torch.export``: by input, ``{axis: name}`` or ``{axis: Dim(name, max=512)}``. Axes of the same name have the same
-    size. The function must be a function of its inputs: call ``eval()`` on a module first. A dict of outputs gives the
-    outputs its keys as names.
+    size. The function must be a function of its inputs: call ``eval()`` on a module first. The keys of a dict of outputs
+    become their names; ``input_names`` renames positional inputs.
+
+    ``preprocess`` takes the inputs of the model and returns those of ``f``; ``postprocess`` takes the outputs of ``f``
+    and returns those of the model. Both become part of the graph. A tuple is passed on as several arguments.
 
     >>> import tempfile, talweg as tw
     >>> with tempfile.TemporaryDirectory() as d:
@@ -70,7 +76,9 @@ def export(
     """
     kwargs = dict(kwargs or {})
     args = tuple(args) if isinstance(args, (list, tuple)) else (args,)
-    names = _argument_names(f, len(args)) + list(kwargs)
+    names = [*(input_names or _argument_names(preprocess or f, len(args))), *kwargs]
+    if len(names) != len(args) + len(kwargs):
+        raise ValueError(f"{len(args)} inputs need as many names, not {len(names) - len(kwargs)}")
     values = [*args, *kwargs.values()]
     for n, v in zip(names, values):
         if not isinstance(v, Tensor):
@@ -85,7 +93,11 @@ def export(
     inputs = [(n, v.detach(), _axes(n, v, by_name.get(n), dims)) for n, v in zip(names, values)]
 
     def call(*tensors: Any) -> Any:
-        return f(*tensors[: len(args)], **dict(zip(kwargs, tensors[len(args) :])))
+        given, named = tensors[: len(args)], dict(zip(kwargs, tensors[len(args) :]))
+        if preprocess is not None:
+            given, named = _as_arguments(preprocess(*given, **named)), {}
+        out = f(*given, **named)
+        return out if postprocess is None else postprocess(*_as_arguments(out))
 
     def flat(*tensors: Any) -> Any:
         out = call(*tensors)
@@ -101,6 +113,10 @@ def export(
     rows = [(d.name, d.min, d.max, d.multiple_of) for d in dims.values()]
     title = name or getattr(f, "__name__", None) or type(f).__name__
     _native.export_model(flat, str(directory), "model" if title == "<lambda>" else title, inputs, rows, list(output_names))
+
+
+def _as_arguments(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 def _native_no_grad() -> Any:

@@ -90,6 +90,69 @@ def test_dimensions_have_bounds_and_names(tmp_path):
         model(tw.ones(1, 3), tw.ones(1, 4))
 
 
+def test_modules_export_themselves(tmp_path):
+    net = make()
+    net.train()
+    net[0].eval()
+    net.export(
+        tmp_path / "m", tw.zeros(1, 6, dtype=tw.uint8), name="pixels",
+        preprocess=lambda image: image.float() / 255, postprocess=lambda y: {"label": y.argmax(-1), "score": y.max(-1).values},
+    )
+    assert net.training and not net[0].training, "modes are as before"
+    model = tw.serve.load(tmp_path / "m")
+    assert model.name == "pixels" and model.inputs == [{"name": "image", "dtype": "u8", "shape": ["batch", 6]}]
+    pixels = tw.randint(0, 256, (5, 6)).to(tw.uint8)
+    want = net.eval()(pixels.float() / 255)
+    got = model(pixels)
+    assert tw.equal(got["label"], want.argmax(-1)) and tw.allclose(got["score"], want.max(-1).values, atol=1e-5)
+    net.export(tmp_path / "two", tw.zeros(2, 6), dynamic_shapes=None, input_names=["rows"])
+    assert tw.serve.load(tmp_path / "two").inputs == [{"name": "rows", "dtype": "f32", "shape": [2, 6]}]
+    with pytest.raises(ValueError, match="1 inputs need as many names, not 2"):
+        net.export(tmp_path / "m", tw.zeros(2, 6), input_names=["a", "b"])
+
+
+PROGRAM = """
+import talweg as tw
+from talweg import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.a(x)
+
+def double(tokens):
+    return tokens * 2
+
+if __name__ == "__main__":
+    raise SystemExit("this trains")
+"""
+
+
+def test_the_command_exports(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    weights = {"a.weight": tw.ones(2, 3), "a.bias": tw.zeros(2)}
+    tw.save(weights, tmp_path / "net.safetensors")
+    source = str(tmp_path / "program.py")
+    run = lambda *words: subprocess.run([sys.executable, "-m", "talweg", "export", *words], capture_output=True, text=True, timeout=120)
+    done = run(f"{source}:Net", str(tmp_path / "net"), "--input", "x=f32[batch,3]", "--output", "y",
+               "--weights", str(tmp_path / "net.safetensors"))
+    assert done.returncode == 0, done.stderr
+    model = tw.serve.load(tmp_path / "net")
+    assert model.name == "Net" and model(tw.ones(4, 3))["y"].tolist() == [[3.0, 3.0]] * 4
+    done = run(f"{source}:double", str(tmp_path / "double"), "--input", "t=i64[batch,length<=8]", "--name", "twice")
+    assert done.returncode == 0, done.stderr
+    model = tw.serve.load(tmp_path / "double")
+    assert model.name == "twice" and model.inputs[0]["name"] == "t" and model(t=tw.ones(1, 8, dtype=tw.int64))["output"].sum() == 16
+    for words, what in [((f"{source}:nothing", "d", "--input", "x=f32[1]"), "has no 'nothing'"),
+                        ((f"{source}:double", "d", "--input", "x=q7[1]"), "no type 'q7'"),
+                        ((f"{source}:double", "d", "--input", "x"), "expected NAME=TYPE")]:
+        done = run(*words)
+        assert done.returncode == 1 and what in done.stderr, done.stderr
+
+
 def test_what_cannot_be_exported_is_refused(tmp_path):
     x = tw.ones(2, 3)
     with pytest.raises(ValueError, match="call eval"):

@@ -79,7 +79,7 @@ pub use loader::{Builder, Loader, Part, Permute, Position};
 pub use memory::Memory;
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;
-pub use place::{Content, Place};
+pub use place::{Content, Entry, Place};
 pub use sample::{Name, Sample, Value};
 pub use text::{Lines, Text};
 pub use token::{Bytes, Chars, Tokenizer};

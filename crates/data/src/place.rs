@@ -23,7 +23,19 @@ pub(crate) trait Files: Debug + Send + Sync {
     fn verify(&self, name: &str) -> Result<()>;
     fn start(&self, name: &str, bytes: u64) -> Result<Vec<u8>>;
     fn names(&self) -> Result<Vec<String>>;
+    fn tree(&self) -> Result<Vec<Entry>>;
     fn remove(&self, name: &str) -> Result<()>;
+}
+
+/// A file below a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path below the place, with `/` between folders.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Changes with its content: an ETag, or the time it was written.
+    pub version: String,
 }
 
 /// A place for files.
@@ -166,6 +178,16 @@ impl Place {
         Ok(names)
     }
 
+    /// Every file, in folders too, in order.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn tree(&self) -> Result<Vec<Entry>> {
+        let mut entries = self.files.tree()?;
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
     /// Removes a file and its checksum; it is no error if they are absent.
     ///
     /// # Errors
@@ -223,6 +245,24 @@ impl Files for Folder {
         Ok(names)
     }
 
+    fn tree(&self) -> Result<Vec<Entry>> {
+        let (mut folders, mut out) = (vec![self.0.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            let failed = |e| Error::io("list", &folder, e);
+            for entry in std::fs::read_dir(&folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                let meta = std::fs::metadata(&path).map_err(failed)?;
+                if meta.is_dir() {
+                    folders.push(path);
+                } else if let Some(name) = path.strip_prefix(&self.0).ok().and_then(Path::to_str) {
+                    let version = format!("{:?}", meta.modified().map_err(failed)?);
+                    out.push(Entry { name: name.to_string(), bytes: meta.len(), version });
+                }
+            }
+        }
+        Ok(out)
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         atomic::remove_checked(self.0.join(name))
     }
@@ -249,6 +289,11 @@ mod tests {
         place.write("a", &mut |to| to.write_all(b"abc")).unwrap();
         let (same, name) = Place::of(&folder.path().join("a")).unwrap();
         assert_eq!((same.read(&name).unwrap(), same.start(&name, 2).unwrap()), (b"abc".to_vec(), b"ab".to_vec()));
+        std::fs::create_dir(folder.path().join("b")).unwrap();
+        std::fs::write(folder.path().join("b/c"), b"12").unwrap();
+        let tree: Vec<(String, u64)> = place.tree().unwrap().into_iter().map(|e| (e.name, e.bytes)).collect();
+        assert_eq!((&tree[0], &tree[2]), (&("a".into(), 3), &("b/c".into(), 2)), "{tree:?}");
+        std::fs::remove_dir_all(folder.path().join("b")).unwrap();
         place.remove("a").unwrap();
         assert!(place.names().unwrap().is_empty() && place.verify("a").is_err());
     }

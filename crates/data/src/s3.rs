@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::atomic::{self, Sum};
 use crate::error::{Error, Result};
-use crate::place::{Content, Files};
+use crate::place::{Content, Entry, Files};
 
 /// Bytes of a part; more for files that would need more parts than a store takes.
 const PART_BYTES: u64 = 16 << 20;
@@ -82,6 +82,21 @@ impl Bucket {
         let prefix = Key::from(self.prefix.as_str());
         let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)))?;
         Ok(found.objects.iter().filter_map(|o| Some(o.location.filename()?.to_string())).collect())
+    }
+
+    /// Every object below the prefix, folder by folder.
+    fn list_all(&self) -> object_store::Result<Vec<Entry>> {
+        let (mut folders, mut out) = (vec![Key::from(self.prefix.as_str())], Vec::new());
+        while let Some(folder) = folders.pop() {
+            let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&folder)))?;
+            folders.extend(found.common_prefixes);
+            for object in found.objects {
+                let name = object.location.as_ref().strip_prefix(&self.prefix).unwrap_or_default();
+                let version = object.e_tag.unwrap_or_else(|| object.last_modified.to_string());
+                out.push(Entry { name: name.trim_start_matches('/').into(), bytes: object.size, version });
+            }
+        }
+        Ok(out)
     }
 
     fn get(&self, name: &str) -> object_store::Result<Vec<u8>> {
@@ -211,6 +226,10 @@ impl Files for Bucket {
 
     fn names(&self) -> Result<Vec<String>> {
         self.list().map_err(|e| self.failed("list", &self.at, e))
+    }
+
+    fn tree(&self) -> Result<Vec<Entry>> {
+        self.list_all().map_err(|e| self.failed("list", &self.at, e))
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The directory of an exported model.
 
 use crate::loaded::Model;
+use crate::mapped;
 use crate::polymorphic::{Polymorphic, Role};
 use crate::signature::Signature;
 use ir::{Error, ErrorKind, Graph, Literal, Result, Slot};
@@ -68,7 +69,7 @@ pub fn write(dir: &Path, model: &Model) -> Result<()> {
     let files = [
         (GRAPH, graph.graph().to_bytes()),
         (TEXT, graph.graph().to_string().into_bytes()),
-        (WEIGHTS, tensor::files::encode(&weights, &BTreeMap::new())?),
+        (WEIGHTS, mapped::encode(&weights)?),
     ];
     let description = Description {
         format: FORMAT.into(),
@@ -136,16 +137,19 @@ pub fn read(dir: &Path) -> Result<Model> {
         let e = format!("is {format:?} version {format_version}, but {FORMAT:?} version {VERSION} is understood");
         return Err(in_file(&path, e));
     }
-    let checked = |name: &str| -> Result<Vec<u8>> {
-        let path = dir.join(name);
-        let bytes = read_file(&path, u64::MAX)?;
-        match sha256.get(name) {
-            Some(want) if *want == hash(&bytes) => Ok(bytes),
-            _ => Err(in_file(&path, format!("is not the file that {DESCRIPTION} describes: its SHA-256 differs"))),
+    let check = |name: &str, bytes: &[u8]| match sha256.get(name) {
+        Some(want) if *want == hash(bytes) => Ok(()),
+        _ => {
+            let e = format!("is not the file that {DESCRIPTION} describes: its SHA-256 differs");
+            Err(in_file(&dir.join(name), e))
         }
     };
-    let graph = Graph::from_bytes(&checked(GRAPH)?, &tensor::find).map_err(|e| in_file(&dir.join(GRAPH), e))?;
-    let (mut weights, _) = tensor::files::decode(&checked(WEIGHTS)?).map_err(|e| in_file(&dir.join(WEIGHTS), e))?;
+    let bytes = read_file(&dir.join(GRAPH), u64::MAX)?;
+    check(GRAPH, &bytes)?;
+    let graph = Graph::from_bytes(&bytes, &tensor::find).map_err(|e| in_file(&dir.join(GRAPH), e))?;
+    let mapped = mapped::open(&dir.join(WEIGHTS)).map_err(|e| in_io(&dir.join(WEIGHTS), e))?;
+    check(WEIGHTS, &mapped)?;
+    let mut weights = mapped::decode(&mapped).map_err(|e| in_file(&dir.join(WEIGHTS), e))?;
     let mut roles = Vec::with_capacity(graph_inputs.len());
     for (k, input) in graph_inputs.into_iter().enumerate() {
         roles.push(match input {

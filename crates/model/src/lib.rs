@@ -23,7 +23,9 @@
 
 mod export;
 mod files;
+mod fold;
 mod loaded;
+mod mapped;
 mod polymorphic;
 mod signature;
 

@@ -1,5 +1,6 @@
 //! A model that runs: one program for each size, compiled when it is first needed.
 
+use crate::fold::{Folded, fold};
 use crate::polymorphic::{Polymorphic, Role};
 use crate::signature::Signature;
 use ir::{Buffer, Error, Graph, Literal, Result, Shape};
@@ -20,7 +21,23 @@ pub struct Model {
     /// Weights in the device's memory, by input of the graph.
     placed: Vec<Option<Buffer>>,
     /// The last used is the last.
-    programs: Mutex<Vec<(Vec<usize>, Arc<dyn Program>)>>,
+    programs: Mutex<Vec<Compiled>>,
+}
+
+/// The program for one size.
+#[derive(Clone)]
+struct Compiled {
+    sizes: Vec<usize>,
+    program: Arc<dyn Program>,
+    /// Values that follow the inputs of the graph: what depends on weights alone.
+    folded: Option<Arc<Constants>>,
+}
+
+/// What depends on weights alone, and the graph that computed it.
+struct Constants {
+    graph: Graph,
+    reads: Vec<usize>,
+    values: Vec<Buffer>,
 }
 
 impl Model {
@@ -63,28 +80,45 @@ impl Model {
     }
     /// Whether a program for these sizes is compiled.
     pub fn is_compiled(&self, sizes: &[usize]) -> bool {
-        self.programs.lock().iter().any(|(s, _)| s == sizes)
+        self.programs.lock().iter().any(|c| c.sizes == sizes)
     }
 
-    /// The program for these sizes, compiled if it was not yet.
-    pub fn program(&self, sizes: &[usize]) -> Result<Arc<dyn Program>> {
+    fn compiled(&self, sizes: &[usize]) -> Result<Compiled> {
         let find = || {
             let mut programs = self.programs.lock();
-            let at = programs.iter().position(|(s, _)| s == sizes)?;
+            let at = programs.iter().position(|c| c.sizes == sizes)?;
             programs[at..].rotate_left(1);
-            programs.last().map(|(_, p)| p.clone())
+            programs.last().cloned()
         };
-        if let Some(program) = find() {
-            return Ok(program);
+        if let Some(compiled) = find() {
+            return Ok(compiled);
         }
         // Without the lock: other sizes are served meanwhile.
-        let program = self.engine.compile(&self.graph.at(sizes)?)?;
+        let graph = self.graph.at(sizes)?;
+        let is_weight: Vec<bool> = self.roles.iter().map(|r| matches!(r, Role::Weight(..))).collect();
+        let (program, folded) = match fold(&graph, &is_weight) {
+            None => (self.engine.compile(&graph)?, None),
+            Some(Folded { once, reads, each }) => (self.engine.compile(&each)?, Some(self.constants(once, &reads)?)),
+        };
+        let compiled = Compiled { sizes: sizes.to_vec(), program, folded };
         let mut programs = self.programs.lock();
         if programs.len() >= PROGRAMS_MAX {
             programs.remove(0);
         }
-        programs.push((sizes.to_vec(), program.clone()));
-        Ok(program)
+        programs.push(compiled.clone());
+        Ok(compiled)
+    }
+
+    /// The values of a graph of weights alone. Most do not depend on free dimensions: sizes share them.
+    fn constants(&self, graph: Graph, reads: &[usize]) -> Result<Arc<Constants>> {
+        let is_same = |c: &Compiled| c.folded.clone().filter(|f| f.graph == graph && f.reads == reads);
+        if let Some(known) = self.programs.lock().iter().find_map(is_same) {
+            return Ok(known);
+        }
+        let weight = |&i: &usize| self.placed[i].clone().ok_or_else(|| Error::bug("an argument was folded"));
+        let mut inputs = reads.iter().map(weight).collect::<Result<Vec<Buffer>>>()?;
+        let values = self.engine.compile(&graph)?.run(&mut inputs)?;
+        Ok(Arc::new(Constants { graph, reads: reads.to_vec(), values }))
     }
 
     /// What runs the model at these sizes, compiled if it was not yet.
@@ -94,8 +128,10 @@ impl Model {
             (Role::Weight(_, value), None) => Binding::Weight(Buffer::Host(value.clone())),
             (_, Some(b)) => Binding::Weight(b.clone()),
         };
-        let bindings = self.roles.iter().zip(&self.placed).map(bind).collect();
-        Ok(Prepared { program: self.program(sizes)?, bindings })
+        let Compiled { program, folded, .. } = self.compiled(sizes)?;
+        let mut bindings: Vec<Binding> = self.roles.iter().zip(&self.placed).map(bind).collect();
+        bindings.extend(folded.iter().flat_map(|f| f.values.iter().cloned().map(Binding::Weight)));
+        Ok(Prepared { program, bindings })
     }
 
     /// Fails unless the inputs fit the signature; returns the sizes of the free dimensions.

@@ -67,7 +67,7 @@ impl TensorSpec {
         known.ok_or_else(|| Error::format(format!("{}: unknown element type {:?}", self.name, self.dtype)))
     }
     /// The type at these sizes of the free dimensions; `None` if an axis is derived.
-    pub(crate) fn at(&self, dims: &[Dimension], sizes: &[usize]) -> Result<Option<Type>> {
+    pub fn at(&self, dims: &[Dimension], sizes: &[usize]) -> Result<Option<Type>> {
         let mut shape = Vec::with_capacity(self.shape.len());
         for axis in &self.shape {
             shape.push(match axis {

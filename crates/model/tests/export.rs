@@ -158,3 +158,45 @@ fn changed_files_are_refused() {
     assert!(e.message.contains("holds no model"), "{e}");
     assert!(other.join("thesis.txt").exists());
 }
+
+#[test]
+fn what_depends_on_weights_alone_is_computed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("norm");
+    let (w, scale, shift) = (random(&[5, 3], 1), random(&[5], 2), random(&[5], 3));
+    // Batch normalization in inference mode, after a linear layer.
+    let f = |x: &[Tensor]| {
+        let factor = &scale / (shift.square() + 1e-5).sqrt();
+        Ok(vec![x[0].linear(&w, None) * &factor + (&shift - &scale * &factor), factor])
+    };
+    Export::new("norm").input("x", &random(&[2, 3], 4), &["batch", ""]).write(&dir, f).unwrap();
+    for n in [1, 4, 9] {
+        agrees(&dir, &f, &[random(&[n, 3], n as u64)]);
+    }
+    // A function of weights alone has an answer too.
+    let g = |_: &[Tensor]| Ok(vec![scale.exp()]);
+    Export::new("fixed").input("x", &random(&[2], 4), &["batch"]).write(&dir, g).unwrap();
+    agrees(&dir, &g, &[random(&[3], 5)]);
+}
+
+#[test]
+fn large_weights_are_mapped_and_outlive_their_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("m");
+    let (large, odd) = (random(&[256, 128], 1), random(&[127, 256], 2));
+    let f = |x: &[Tensor]| Ok(vec![x[0].linear(&large, None).linear(&odd, None)]);
+    let export = |f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>| {
+        Export::new("m").input("x", &random(&[1, 128], 3), &["batch", ""]).write(&dir, f).unwrap()
+    };
+    export(&f);
+    let model = Model::load(&dir).unwrap();
+    let x = random(&[3, 128], 4).literal().unwrap();
+    let before = model.run(std::slice::from_ref(&x)).unwrap();
+    export(&|x| Ok(vec![x[0].relu().linear(&large, None).linear(&odd, None)]));
+    let other = Model::load(&dir).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let again = model.run(&[Literal::zeros(DType::F32, [2, 128])]).unwrap();
+    assert!(again[0].to_vec::<f32>().unwrap().iter().all(|y| *y == 0.0), "a size compiled after the file is gone");
+    assert_eq!(model.run(std::slice::from_ref(&x)).unwrap()[0].bytes(), before[0].bytes());
+    assert_ne!(other.run(&[x]).unwrap()[0].bytes(), before[0].bytes());
+}

@@ -6,9 +6,12 @@ use crate::engine::{Answer, Engine};
 use crate::failure::{Answered, Failure, Kind};
 use crate::guard::Keys;
 use crate::metrics::{Labeled, Requests, exposition};
-use crate::repository::{Keep, Repository, Selector};
+use crate::peers::{Peers, add_stats, escaped, sum_metrics};
+use crate::repository::{Keep, Refresh, Repository, Selector};
 use crate::served::{Served, now_us};
+use hyper::Method;
 use ir::{Literal, Shape};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// How a server behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Directories of models, or models themselves.
     pub roots: Vec<PathBuf>,
@@ -26,8 +29,14 @@ pub struct Options {
     pub keep: Keep,
     /// How often directories are looked at for new versions.
     pub poll: Option<Duration>,
+    /// Brings directories up to date before they are read: a copy of a bucket.
+    pub refresh: Option<Refresh>,
     /// Engines: each has its own thread and queue.
     pub replicas: usize,
+    /// Whether each engine stays on processors of its own.
+    pub is_pinned: bool,
+    /// Other processes of this server.
+    pub peers: Option<Peers>,
     /// Bytes of a request at most, compressed or not.
     pub body_max: usize,
     /// How long a client may take to send a request, and how long an answer may take.
@@ -53,7 +62,10 @@ impl Default for Options {
             policy: Policy::default(),
             keep: Keep::default(),
             poll: None,
+            refresh: None,
             replicas: 1,
+            is_pinned: false,
+            peers: None,
             body_max: 64 << 20,
             request_timeout: Duration::from_secs(60),
             watchdog: Duration::from_secs(30),
@@ -97,14 +109,17 @@ const PRIORITY: u32 = 16;
 impl App {
     /// Starts the engines. Models are loaded by [`Repository::scan`].
     pub fn new(options: Options) -> std::io::Result<App> {
-        let engines: Vec<Engine> = (0..options.replicas.max(1)).map(Engine::start).collect::<std::io::Result<_>>()?;
+        let count = options.replicas.max(1);
+        let start = |lane| Engine::start(lane, options.is_pinned.then_some(count));
+        let engines: Vec<Engine> = (0..count).map(start).collect::<std::io::Result<_>>()?;
         let engines = Arc::new(engines);
         let warm = {
             let engines = engines.clone();
             move |served: &Arc<Served>| warm(&engines, served)
         };
         let (roots, keep, policy) = (options.roots.clone(), options.keep.clone(), options.policy);
-        let repository = Repository::new(roots, keep, policy, engines.len(), Box::new(warm));
+        let mut repository = Repository::new(roots, keep, policy, engines.len(), Box::new(warm));
+        repository.refresh = options.refresh.clone();
         let cache = Cache::new(options.cache_bytes);
         let is_draining = AtomicBool::new(false);
         let room = Arc::new(Semaphore::new(options.connections_max));
@@ -148,6 +163,48 @@ impl App {
         };
         let models: Vec<Labeled> = self.repository.ready().into_iter().map(label).collect();
         exposition(&models, &self.requests, self.unready().is_none())
+    }
+
+    /// Text for Prometheus: of this process, or of all processes of the server.
+    pub async fn metrics_of(&self, is_alone: bool) -> String {
+        let own = self.metrics();
+        let Some(peers) = self.options.peers.as_ref().filter(|_| !is_alone) else { return own };
+        let others = peers.ask(Method::GET, "/metrics").await;
+        let text = |(status, body): (u16, bytes::Bytes)| (status == 200).then(|| String::from_utf8_lossy(&body).into());
+        let all: Vec<String> = std::iter::once(own).chain(others.into_iter().filter_map(text)).collect();
+        sum_metrics(&all)
+    }
+    /// Adds the statistics of the other processes.
+    pub async fn add_stats_of_peers(&self, stats: &mut Value) {
+        let Some(peers) = &self.options.peers else { return };
+        for (status, body) in peers.ask(Method::GET, "/v2/models/stats").await {
+            if let (200, Ok(other)) = (status, serde_json::from_slice(&body)) {
+                add_stats(stats, &other);
+            }
+        }
+    }
+    /// Loads a model here and, unless a peer asks, in every other process.
+    pub async fn load(self: &Arc<App>, name: &str, is_alone: bool) -> Answered<()> {
+        let (app, owned) = (self.clone(), name.to_string());
+        blocking(move || app.repository.load(&owned)).await?;
+        self.tell_peers(name, "load", is_alone).await
+    }
+    /// Unloads a model here and, unless a peer asks, in every other process.
+    pub async fn unload(self: &Arc<App>, name: &str, is_alone: bool) -> Answered<()> {
+        self.repository.unload(name)?;
+        self.tell_peers(name, "unload", is_alone).await
+    }
+    async fn tell_peers(&self, name: &str, verb: &str, is_alone: bool) -> Answered<()> {
+        let Some(peers) = self.options.peers.as_ref().filter(|_| !is_alone) else { return Ok(()) };
+        let path = format!("/v2/repository/models/{}/{verb}", escaped(name));
+        let replies = peers.ask(Method::POST, &path).await;
+        match replies.iter().find(|(status, _)| *status != 200) {
+            None => Ok(()),
+            Some((_, body)) => {
+                let e = String::from_utf8_lossy(body);
+                Err(Failure::new(Kind::Unavailable, format!("another process of this server failed: {e}")))
+            }
+        }
     }
 
     /// The version that a request asks for, loaded again if it was idle.

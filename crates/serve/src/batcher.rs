@@ -98,6 +98,12 @@ struct Governor {
 
 /// Answers between two decisions of the governor.
 const WINDOW: u32 = 128;
+/// The governor does not shrink the budget further: below, lateness comes from waiting, which smaller batches prolong.
+const FACTOR_MIN: f64 = 0.5;
+/// A target below so many times the cost of the cheapest batch cannot be kept while requests wait for each other.
+const COSTS_MIN: u64 = 4;
+/// The target then, in costs of the cheapest batch: late answers serve better than refusing most requests.
+const COSTS_INSTEAD: u64 = 8;
 
 impl Governor {
     fn record(&mut self, is_late: bool, late_permille: u32) {
@@ -107,7 +113,7 @@ impl Governor {
             return;
         }
         let is_bad = self.late * 1000 > self.seen * late_permille;
-        self.factor = if is_bad { (self.factor * 0.8).max(0.25) } else { (self.factor + 0.05).min(1.0) };
+        self.factor = if is_bad { (self.factor * 0.8).max(FACTOR_MIN) } else { (self.factor + 0.05).min(1.0) };
         (self.seen, self.late) = (0, 0);
     }
 }
@@ -168,11 +174,17 @@ impl Batcher {
     }
     /// Records the latency of an answer.
     pub fn record_latency(&mut self, us: u64) {
-        self.governor.record(us > self.policy.latency_us, self.policy.late_permille);
+        self.governor.record(us > self.target_us(), self.policy.late_permille);
+    }
+    /// The latency to keep: the stated one, or the least that this model can keep while requests wait for each other.
+    pub fn target_us(&self) -> u64 {
+        let floor_us = self.cost.floor_us();
+        let is_reachable = self.policy.latency_us >= floor_us * COSTS_MIN;
+        if is_reachable { self.policy.latency_us } else { floor_us * COSTS_INSTEAD }
     }
     /// Rows of a batch at most, now.
     pub fn rows_max(&self) -> usize {
-        let budget = (self.policy.latency_us as f64 * self.governor.factor / 2.0) as u64;
+        let budget = (self.target_us() as f64 * self.governor.factor / 2.0) as u64;
         self.cost.size_within(budget, self.policy.batch_max)
     }
     /// What the front end needs to know to refuse what would come too late: the time of a full batch and its rows.
@@ -261,6 +273,8 @@ pub struct Load {
     pub running_us: u64,
     /// Time of a full batch of the model.
     pub batch_us: u64,
+    /// The latency to keep, if it is longer than the stated one.
+    pub target_us: u64,
 }
 
 /// Why a request is refused.
@@ -283,9 +297,10 @@ pub fn admit(policy: &Policy, load: &Load, bytes: usize) -> Result<(), Refusal> 
     if load.requests > 0 && load.bytes.saturating_add(bytes) > policy.bytes_max {
         return refuse("the queue holds too many bytes", wait_us / 2);
     }
-    let is_late = wait_us + load.batch_us > policy.latency_us;
+    let target_us = policy.latency_us.max(load.target_us);
+    let is_late = wait_us + load.batch_us > target_us;
     if is_late && load.requests > 0 {
-        return refuse("the answer would come after the latency target", wait_us + load.batch_us - policy.latency_us);
+        return refuse("the answer would come after the latency target", wait_us + load.batch_us - target_us);
     }
     Ok(())
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 struct Point {
     mean_us: f64,
     deviation_us: f64,
+    /// Whether it was measured once: the first run of a program also pays for memory that later ones find.
+    is_first: bool,
 }
 
 /// Time of a batch by its size.
@@ -20,7 +22,11 @@ impl CostCurve {
     pub fn record(&mut self, size: usize, us: u64) {
         let us = us as f64;
         match self.points.get_mut(&size) {
-            None => drop(self.points.insert(size, Point { mean_us: us, deviation_us: us / 8.0 })),
+            None => drop(self.points.insert(size, Point { mean_us: us, deviation_us: us / 8.0, is_first: true })),
+            Some(p) if p.is_first => {
+                let mean_us = us.min(p.mean_us);
+                *p = Point { mean_us, deviation_us: mean_us / 8.0, is_first: false };
+            }
             Some(p) => {
                 p.deviation_us += ((us - p.mean_us).abs() - p.deviation_us) / 4.0;
                 p.mean_us += (us - p.mean_us) / 8.0;
@@ -45,8 +51,17 @@ impl CostCurve {
         Some(us.max(0.0) as u64)
     }
 
-    /// The largest size up to `size_max` whose cost stays within `budget_us`; at least 1. Unmeasured curves allow all.
+    /// What the cheapest batch takes; 0 before the first measurement.
+    pub fn floor_us(&self) -> u64 {
+        let least = self.points.values().map(|p| p.mean_us).fold(f64::INFINITY, f64::min);
+        if least.is_finite() { least.max(0.0) as u64 } else { 0 }
+    }
+
+    /// The largest size up to `size_max` whose cost stays within `budget_us`; at least 1. Unmeasured curves allow all. A
+    /// size that costs hardly more than the cheapest one always fits: a smaller batch would lose throughput and win no
+    /// time.
     pub fn size_within(&self, budget_us: u64, size_max: usize) -> usize {
+        let budget_us = budget_us.max(self.floor_us() * 3 / 2);
         let fits = |s: usize| self.estimate_us(s).is_none_or(|us| us <= budget_us);
         if fits(size_max) {
             return size_max.max(1);
@@ -78,8 +93,16 @@ mod tests {
         assert_eq!(curve.estimate_us(5), Some(300));
         assert_eq!(curve.estimate_us(18), Some(1000));
         assert_eq!(curve.size_within(300, 64), 5);
-        assert_eq!(curve.size_within(10, 64), 1);
+        assert_eq!((curve.floor_us(), curve.size_within(10, 64)), (100, 2), "hardly more than a row alone");
         assert_eq!(curve.size_within(1000, 64), 18);
+    }
+
+    #[test]
+    fn the_first_run_does_not_count_if_the_second_is_faster() {
+        let mut curve = CostCurve::default();
+        curve.record(1, 9_000);
+        curve.record(1, 1_000);
+        assert_eq!(curve.floor_us(), 1_000);
     }
 
     #[test]

@@ -135,8 +135,8 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts an engine; `lane` is its number.
-    pub fn start(lane: usize) -> std::io::Result<Engine> {
+    /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors.
+    pub fn start(lane: usize, parts: Option<usize>) -> std::io::Result<Engine> {
         let (sender, receiver) = sync_channel(CHANNEL_MAX);
         let (orders, compiler) = channel::<Order>();
         let shared = Arc::new(Shared::default());
@@ -144,6 +144,8 @@ impl Engine {
         std::thread::Builder::new().name(format!("compiler-{lane}")).spawn(move || compile(&compiler, &replies))?;
         let owned = shared.clone();
         let thread = std::thread::Builder::new().name(format!("engine-{lane}")).spawn(move || {
+            // Where the system refuses, the engine is slower but right.
+            let _ = parts.map(|parts| crate::pin::pin(lane, parts));
             let mut state = State { lane, shared: owned.clone(), orders, queues: HashMap::new(), next_id: 0 };
             // A panic drops the state, and with it every open request: their clients are told.
             if catch_unwind(AssertUnwindSafe(|| state.work(&receiver))).is_err() {
@@ -506,6 +508,7 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
     let (batch_us, batch_rows) = queue.batcher.full_batch();
     served.lanes[lane].batch_us.store(batch_us, Relaxed);
     served.lanes[lane].batch_rows.store(batch_rows, Relaxed);
+    served.lanes[lane].target_us.store(queue.batcher.target_us(), Relaxed);
     stats.output_us.fetch_add(now_us().saturating_sub(done), Relaxed);
     shared.step_since_us.store(0, Relaxed);
     shared.busy_until_us.store(0, Relaxed);

@@ -1,6 +1,6 @@
 //! The Open Inference Protocol over gRPC.
 
-use crate::app::{App, Query, blocking};
+use crate::app::{App, Query};
 use crate::failure::{Answered, Failure};
 use crate::proto::*;
 use crate::repository::Selector;
@@ -77,13 +77,13 @@ pub async fn call(State(app): State<Arc<App>>, request: Request) -> Response {
         "RepositoryIndex" => unary(app, request, |app, q: RepositoryIndexRequest, _| index(app, q)).await,
         "RepositoryModelLoad" => {
             unary(app, request, |app, q: RepositoryModelRequest, _| async move {
-                blocking(move || app.repository.load(&q.model_name)).await.map(|()| Empty {})
+                app.load(&q.model_name, false).await.map(|()| Empty {})
             })
             .await
         }
         "RepositoryModelUnload" => {
             unary(app, request, |app, q: RepositoryModelRequest, _| async move {
-                app.repository.unload(&q.model_name).map(|()| Empty {})
+                app.unload(&q.model_name, false).await.map(|()| Empty {})
             })
             .await
         }

@@ -1,15 +1,16 @@
 //! Routes of the server: health, the Open Inference Protocol, TensorFlow Serving's predict, metrics, the page.
 
-use crate::app::{App, blocking};
+use crate::app::App;
 use crate::failure::{Answered, Failure, Kind};
+use crate::peers::FromPeer;
 use crate::repository::Selector;
 use crate::{grpc, guard, openapi, rest};
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::{GzDecoder, ZlibDecoder};
@@ -28,10 +29,20 @@ const JSON_LENGTH: &str = "inference-header-content-length";
 const COMPRESS_MIN: usize = 1024;
 
 type Held = State<Arc<App>>;
+type Peer = Option<Extension<FromPeer>>;
 type Names = Path<BTreeMap<String, String>>;
 
-/// All routes.
+/// All routes, behind keys, counts and the access log.
 pub fn router(app: Arc<App>) -> Router {
+    routes().layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard)).with_state(app)
+}
+
+/// Routes for other processes of the same server, which nobody else reaches.
+pub fn peer_router(app: Arc<App>) -> Router {
+    routes().layer(Extension(FromPeer)).with_state(app)
+}
+
+fn routes() -> Router<Arc<App>> {
     let model = |suffix: &str| {
         [format!("/v2/models/{{name}}{suffix}"), format!("/v2/models/{{name}}/versions/{{version}}{suffix}")]
     };
@@ -72,11 +83,18 @@ pub fn router(app: Arc<App>) -> Router {
     }
     router
         .fallback(|| async { Failure::not_found("there is no such path").into_response() })
-        .method_not_allowed_fallback(|| async {
-            (StatusCode::METHOD_NOT_ALLOWED, json_response(&json!({ "error": "the method is not allowed here" })))
-        })
-        .layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard))
-        .with_state(app)
+        .method_not_allowed_fallback(not_allowed)
+}
+
+async fn not_allowed(uri: Uri) -> Response {
+    let mut response = json_response(&json!({ "error": "the method is not allowed here" }));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    // A model and its verb, as in `NAME:predict`, share a route but not the methods.
+    if uri.path().starts_with("/v1/models/") {
+        let allowed = if uri.path().contains(':') { "POST" } else { "GET,HEAD" };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    }
+    response
 }
 
 fn json_response(value: &Value) -> Response {
@@ -96,8 +114,8 @@ async fn page() -> Response {
     response
 }
 
-async fn metrics(State(app): Held) -> Response {
-    text_response("text/plain; version=0.0.4; charset=utf-8", app.metrics().into_bytes())
+async fn metrics(State(app): Held, peer: Peer) -> Response {
+    text_response("text/plain; version=0.0.4; charset=utf-8", app.metrics_of(peer.is_some()).await.into_bytes())
 }
 
 async fn ready(State(app): Held) -> Answered<Response> {
@@ -134,7 +152,7 @@ async fn config(State(app): Held, Path(names): Names) -> Answered<Response> {
 }
 
 /// Triton's statistics, with the histograms that the page draws.
-async fn stats(State(app): Held, Path(names): Names) -> Answered<Response> {
+async fn stats(State(app): Held, peer: Peer, Path(names): Names) -> Answered<Response> {
     let name = names.get("name");
     let of = |s: &crate::served::Served| {
         let t = s.stats.totals();
@@ -152,25 +170,30 @@ async fn stats(State(app): Held, Path(names): Names) -> Answered<Response> {
             "pending": s.pending(), "latency_us": s.stats.latency.buckets(), "batch_size": s.stats.sizes.buckets(),
         })
     };
-    let all = app.repository.ready();
-    let rows: Vec<Value> = all.iter().filter(|s| name.is_none_or(|n| *n == s.name)).map(|s| of(s)).collect();
-    if rows.is_empty() && name.is_some() {
-        return Err(Failure::not_found(format!("there is no model {:?}", names["name"])));
+    let mut all = json!({ "model_stats": app.repository.ready().iter().map(|s| of(s)).collect::<Vec<_>>() });
+    if peer.is_none() {
+        app.add_stats_of_peers(&mut all).await;
     }
-    Ok(json_response(&json!({ "model_stats": rows })))
+    if let (Some(name), Some(rows)) = (name, all["model_stats"].as_array_mut()) {
+        rows.retain(|r| r["name"] == **name);
+        if rows.is_empty() {
+            return Err(Failure::not_found(format!("there is no model {name:?}")));
+        }
+    }
+    Ok(json_response(&all))
 }
 
 async fn index(State(app): Held) -> Response {
     json_response(&json!(app.repository.index()))
 }
 
-async fn load(State(app): Held, Path(names): Names) -> Answered<Response> {
-    blocking(move || app.repository.load(&names["name"])).await?;
+async fn load(State(app): Held, peer: Peer, Path(names): Names) -> Answered<Response> {
+    app.load(&names["name"], peer.is_some()).await?;
     Ok(json_response(&json!({})))
 }
 
-async fn unload(State(app): Held, Path(names): Names) -> Answered<Response> {
-    app.repository.unload(&names["name"])?;
+async fn unload(State(app): Held, peer: Peer, Path(names): Names) -> Answered<Response> {
+    app.unload(&names["name"], peer.is_some()).await?;
     Ok(json_response(&json!({})))
 }
 

@@ -1,7 +1,7 @@
 //! Sockets: accepting, TLS, time limits, and draining.
 
 use crate::app::App;
-use crate::http::router;
+use crate::http::{peer_router, router};
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -57,6 +57,14 @@ impl Server {
         }
         Ok(Server { app, listeners, tls })
     }
+    /// Serves sockets that another process has bound.
+    pub fn adopt(app: Arc<App>, sockets: Vec<std::net::TcpListener>, tls: Option<TlsAcceptor>) -> io::Result<Server> {
+        let adopt = |socket: std::net::TcpListener| {
+            socket.set_nonblocking(true)?;
+            TcpListener::from_std(socket)
+        };
+        Ok(Server { app, listeners: sockets.into_iter().map(adopt).collect::<io::Result<_>>()?, tls })
+    }
     /// The addresses that were bound, with the ports that the system chose.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(TcpListener::local_addr).collect()
@@ -73,13 +81,35 @@ impl Server {
             accepting.spawn(accept(listener, router.clone(), tls.clone(), app.room.clone(), stopped.clone()));
         }
         let caretaker = tokio::spawn(caretake(app.clone()));
+        let peers = app.options.peers.as_ref().map(|p| tokio::spawn(accept_peers(p.socket(p.own), app.clone())));
         ended.await;
         app.start_draining();
         let _ = stop.send(true);
         let drained = async { while accepting.join_next().await.is_some() {} };
         let is_drained = tokio::time::timeout(app.options.drain, drained).await.is_ok();
         caretaker.abort();
+        peers.inspect(|p| p.abort());
         is_drained
+    }
+}
+
+/// Serves the other processes of the same server. Its socket shows that this process is ready.
+async fn accept_peers(path: std::path::PathBuf, app: Arc<App>) {
+    // A process of this number that was killed has left its socket.
+    let _ = std::fs::remove_file(&path);
+    let Ok(listener) = UnixListener::bind(&path) else { return };
+    let router = peer_router(app);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            // A peer that goes away is no failure of this process.
+            let _ = connection.await;
+        });
     }
 }
 
@@ -151,4 +181,22 @@ async fn connection<S>(
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     // A client that goes away is no failure of the server.
     let _ = watcher.watch(connection).await;
+}
+
+/// Serves these routes at a listener until `ended` completes, then drains: no new connections, open requests are
+/// answered within `drain`. Returns whether all of them were.
+pub async fn serve_routes(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    connections_max: usize,
+    drain: Duration,
+    ended: impl Future<Output = ()>,
+) -> bool {
+    let (stop, stopped) = watch::channel(false);
+    let room = Arc::new(Semaphore::new(connections_max));
+    let accepting = tokio::spawn(accept(listener, router, tls, room, stopped));
+    ended.await;
+    let _ = stop.send(true);
+    tokio::time::timeout(drain, accepting).await.is_ok()
 }

@@ -49,21 +49,28 @@ struct Tally {
 }
 
 impl Tally {
-    /// Sends one request; its latency counts from `due`.
-    async fn send(&self, client: &mut Client, load: &Load, due: Instant) {
+    /// Sends one request, whose latency counts from `due`; returns whether it was answered.
+    async fn send(&self, client: &mut Client, load: &Load, due: Instant) -> bool {
         let headers: Vec<(&str, &str)> = load.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         self.sent.fetch_add(1, Relaxed);
         let sent = Instant::now();
         match client.send(Method::POST, &load.path, &headers, load.body.clone()).await {
-            Ok(reply) if reply.status == 200 => self.latencies_us.lock().push(due.elapsed().as_micros() as u64),
+            Ok(reply) if reply.status == 200 => {
+                self.latencies_us.lock().push(due.elapsed().as_micros() as u64);
+                return true;
+            }
             Ok(reply) if reply.status == 429 || reply.status == 503 => {
                 self.refused.fetch_add(1, Relaxed);
                 self.refusals_us.lock().push(sent.elapsed().as_micros() as u64);
             }
             _ => drop(self.failed.fetch_add(1, Relaxed)),
         }
+        false
     }
 }
+
+/// How long a client of a closed loop waits after a refusal.
+const PAUSE: Duration = Duration::from_millis(5);
 
 fn percentile(sorted: &[u64], p: f64) -> f64 {
     let at = ((sorted.len() as f64 * p).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
@@ -104,7 +111,10 @@ async fn closed(load: &Arc<Load>, tally: &Arc<Tally>, began: Instant) {
         tasks.spawn(async move {
             let mut client = Client::new(&load.host, load.key.as_deref());
             while began.elapsed() < load.duration {
-                tally.send(&mut client, &load, Instant::now()).await;
+                if !tally.send(&mut client, &load, Instant::now()).await {
+                    // A client that asks again at once would measure refusals.
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         });
     }

@@ -89,8 +89,13 @@ impl Default for Keep {
 /// Called with each version before requests reach it: compiles it.
 pub type Warm = Box<dyn Fn(&Arc<Served>) -> Answered<()> + Send + Sync>;
 
+/// Brings directories up to date before they are read; returns why it could not.
+pub type Refresh = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// Models by name and version.
 pub struct Repository {
+    /// Brings directories up to date before they are read.
+    pub(crate) refresh: Option<Refresh>,
     roots: Vec<PathBuf>,
     keep: Keep,
     policy: Policy,
@@ -108,7 +113,7 @@ impl Repository {
     /// A repository over these directories; nothing is loaded yet.
     pub fn new(roots: Vec<PathBuf>, keep: Keep, policy: Policy, engines: usize, warm: Warm) -> Repository {
         let (models, changing) = Default::default();
-        Repository { roots, keep, policy, engines, warm, models, changing }
+        Repository { refresh: None, roots, keep, policy, engines, warm, models, changing }
     }
 
     /// The version that a request asks for. `None` if it was unloaded because it was idle: load it and ask again.
@@ -164,21 +169,31 @@ impl Repository {
     /// Loads every model that the directories hold; the failure of one does not stop the others. Returns how many
     /// versions are ready. Takes long: not for a thread that answers requests.
     pub fn scan(&self) -> Answered<usize> {
+        self.refresh()?;
         let mut found: BTreeSet<String> = self.models.read().keys().cloned().collect();
         for root in &self.roots {
             found.extend(names(root)?);
         }
         for name in found {
-            if let Err(e) = self.load(&name) {
+            if let Err(e) = self.read_versions(&name) {
                 eprintln!("talweg serve: {name}: {}", e.message);
             }
         }
         Ok(self.ready().len())
     }
 
-    /// Loads a model's versions as they are on disk now: new and changed ones are loaded, then those that are gone
-    /// are dropped.
+    fn refresh(&self) -> Answered<()> {
+        let failed = |e| Failure::new(Kind::Unavailable, e);
+        self.refresh.as_ref().map_or(Ok(()), |refresh| refresh().map_err(failed))
+    }
+
+    /// Loads a model's versions as they are now: new and changed ones are loaded, then those that are gone are dropped.
     pub fn load(&self, name: &str) -> Answered<()> {
+        self.refresh()?;
+        self.read_versions(name)
+    }
+
+    fn read_versions(&self, name: &str) -> Answered<()> {
         let _changing = self.changing.lock();
         let (mut dirs, mut labels) = (BTreeMap::new(), BTreeMap::new());
         for root in &self.roots {
@@ -271,9 +286,12 @@ impl Repository {
     /// Looks for changes on disk, and unloads what was not used for long.
     pub fn poll(&self, is_scanning: bool) {
         if is_scanning {
+            if let Err(e) = self.refresh() {
+                eprintln!("talweg serve: {}", e.message);
+            }
             let names: BTreeSet<String> = self.roots.iter().filter_map(|r| names(r).ok()).flatten().collect();
             for name in names.iter().filter(|n| !self.is_unloaded(n)) {
-                if let Err(e) = self.load(name) {
+                if let Err(e) = self.read_versions(name) {
                     eprintln!("talweg serve: {name}: {}", e.message);
                 }
             }

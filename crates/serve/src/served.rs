@@ -58,6 +58,8 @@ pub(crate) struct Lane {
     pub batch_us: AtomicU64,
     /// Rows of a full batch.
     pub batch_rows: AtomicUsize,
+    /// The latency that the engine keeps.
+    pub target_us: AtomicU64,
 }
 
 impl Lane {
@@ -68,6 +70,7 @@ impl Lane {
             backlog_us,
             running_us,
             batch_us: self.batch_us.load(Ordering::Relaxed),
+            target_us: self.target_us.load(Ordering::Relaxed),
         }
     }
 }

@@ -92,7 +92,8 @@ fn simulate(policy: Policy, rate: f64, seconds: f64, seed: u64) -> Outcome {
             let (batch_us, rows) = batcher.full_batch();
             let backlog_us = batch_us * batcher.len() as u64 / rows.max(1) as u64;
             let running_us = if is_busy { free_at.saturating_sub(now) } else { 0 };
-            let load = Load { requests: batcher.len(), bytes: 0, backlog_us, running_us, batch_us };
+            let target_us = batcher.target_us();
+            let load = Load { requests: batcher.len(), bytes: 0, backlog_us, running_us, batch_us, target_us };
             match admit(&policy, &load, 0) {
                 Err(refusal) => {
                     assert!(refusal.retry_us > 0);
@@ -150,6 +151,16 @@ fn a_tight_target_makes_small_batches() {
     let (small, large) = (tight.rows / tight.batches, loose.rows / loose.batches);
     assert!(small <= 13 && large >= 15, "{small} {large}");
     assert!(tight.percentile(0.99) <= 6_600, "{}", tight.percentile(0.99));
+}
+
+#[test]
+fn an_unreachable_target_neither_refuses_all_nor_stops_batching() {
+    // A row alone takes 1.15 ms: nothing is answered within 1 ms.
+    let policy = Policy { latency_us: 1_000, ..Policy::default() };
+    let half = simulate(policy, 0.5 * saturation(4), 4.0, 5);
+    assert!(half.refused * 5 < half.offered, "{} of {} refused", half.refused, half.offered);
+    let over = simulate(policy, 2.0 * saturation(32), 4.0, 5);
+    assert!(over.rows / over.batches >= 2, "{} rows in {} batches", over.rows, over.batches);
 }
 
 #[test]

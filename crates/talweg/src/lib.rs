@@ -78,6 +78,7 @@
 //! | tensors and their ops | [`Tensor`] |
 //! | layers, optimizers, schedules, the trainer | [`nn`] |
 //! | data sets and loaders | [`data`] |
+//! | exported models, to be served | [`export`] |
 //! | collectives and tables of the parameter store | [`distributed`] |
 //! | rows, graphs and element types | [`ir`] |
 //! | devices | [`runtime`] |
@@ -90,6 +91,7 @@ extern crate self as talweg;
 pub mod cli;
 pub mod distributed;
 mod explain;
+pub mod export;
 mod interrupt;
 mod progress;
 

@@ -105,6 +105,59 @@ fn checkpoints_lie_in_a_bucket() {
     drop(moto);
 }
 
+/// A model repository in a bucket: served, and upgraded by a load call.
+#[cfg(feature = "serve")]
+#[test]
+fn models_lie_in_a_bucket() {
+    use std::io::{BufRead, BufReader};
+    let Some(moto) = Moto::start() else { return };
+    moto.ask("PUT", "/models", "");
+    moto.run("child_uploads_a_model", "s3://models/live/scale/1");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    command.args(["serve", "s3://models/live", "--port", "0"]).envs(moto.vars()).stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let host = line.split("//").nth(1).and_then(|l| l.split('/').next()).unwrap_or_default().to_string();
+    let ask = |path: &str, body: &str| {
+        let mut link = TcpStream::connect(&host).unwrap();
+        let head = format!("POST {path} HTTP/1.0\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+        link.write_all((head + body).as_bytes()).unwrap();
+        let mut said = String::new();
+        link.read_to_string(&mut said).unwrap();
+        said
+    };
+    let infer = || {
+        let body = r#"{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}"#;
+        ask("/v2/models/scale/infer", body)
+    };
+    let first = infer();
+    moto.run("child_uploads_a_model", "s3://models/live/scale/2");
+    let loaded = ask("/v2/repository/models/scale/load", "");
+    let second = infer();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(first.contains("\"model_version\":\"1\"") && first.contains("[2,4]"), "{first}");
+    assert!(loaded.contains("200 OK"), "{loaded}");
+    assert!(second.contains("\"model_version\":\"2\""), "{second}");
+}
+
+#[cfg(feature = "serve")]
+#[test]
+#[ignore = "started by the test above"]
+fn child_uploads_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, example) = (folder.path().join("m"), Tensor::from([[1.0f32, 2.0]]));
+    let export = talweg::export::Export::new("scale").input("x", &example, &["batch", ""]);
+    export.write(&dir, |x| Ok(vec![&x[0] * 2.0])).unwrap();
+    let place = Place::open(url()).unwrap();
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        place.write(path.file_name().unwrap().to_str().unwrap(), &mut |to| to.write_all(&bytes)).unwrap();
+    }
+}
+
 #[test]
 #[ignore = "started by the test above"]
 fn child_cannot_open() {

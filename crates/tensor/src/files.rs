@@ -72,6 +72,16 @@ impl<'a> Encoded<'a> {
         tensors: Vec<(String, DType, Shape, &'a [u8])>,
         metadata: &BTreeMap<String, String>,
     ) -> Result<Encoded<'a>> {
+        Encoded::aligned(tensors, metadata, 8)
+    }
+
+    /// The same; tensors whose length is a multiple of `alignment` begin at multiples of it, so that the file can be
+    /// mapped.
+    pub fn aligned(
+        tensors: Vec<(String, DType, Shape, &'a [u8])>,
+        metadata: &BTreeMap<String, String>,
+        alignment: usize,
+    ) -> Result<Encoded<'a>> {
         if let Some(key) = metadata.keys().find(|k| k.starts_with(PAIRS)) {
             return Err(Error::value(format!("metadata must not begin with {PAIRS}: {key}")));
         }
@@ -85,7 +95,8 @@ impl<'a> Encoded<'a> {
             sorted.push((to_safetensors(dtype), name, shape, bytes));
         }
         // Wider elements first, which keeps all of them aligned.
-        sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let is_odd = |bytes: &[u8]| alignment > 8 && !bytes.len().is_multiple_of(alignment);
+        sorted.sort_by(|a, b| b.0.cmp(&a.0).then(is_odd(a.3).cmp(&is_odd(b.3))).then(a.1.cmp(&b.1)));
         let (mut at, mut infos, mut tensors) = (0, Vec::new(), Vec::new());
         for (dtype, name, shape, bytes) in sorted {
             let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (at, at + bytes.len()) };
@@ -96,7 +107,7 @@ impl<'a> Encoded<'a> {
         let notes = (!notes.is_empty()).then(|| notes.into_iter().collect());
         let header = Metadata::new(notes, infos).map_err(|e| Error::bug(e.to_string()))?;
         let mut header = serde_json::to_vec(&header).map_err(|e| Error::format(e.to_string()))?;
-        header.resize(header.len().next_multiple_of(8), b' ');
+        header.resize((8 + header.len()).next_multiple_of(alignment) - 8, b' ');
         Ok(Encoded { header, tensors })
     }
 
@@ -115,6 +126,14 @@ impl<'a> Encoded<'a> {
 
 /// Decodes safetensors: tensors by name, and the metadata.
 pub fn decode(bytes: &[u8]) -> Result<(BTreeMap<String, Literal>, BTreeMap<String, String>)> {
+    decode_with(bytes, Literal::from_bytes)
+}
+
+/// The same, with the function that makes a value of a tensor's bytes: a mapped file need not be copied.
+pub fn decode_with(
+    bytes: &[u8],
+    literal: impl Fn(DType, Shape, &[u8]) -> Result<Literal>,
+) -> Result<(BTreeMap<String, Literal>, BTreeMap<String, String>)> {
     let fail = |e: safetensors::SafeTensorError| Error::format(format!("not a safetensors file: {e}"));
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(fail)?;
     let mut metadata: BTreeMap<String, String> =
@@ -126,8 +145,7 @@ pub fn decode(bytes: &[u8]) -> Result<(BTreeMap<String, Literal>, BTreeMap<Strin
         let dtype = from_safetensors(view.dtype()).ok_or_else(|| {
             Error::dtype(format!("tensor {name} has the type {:?}, which is not supported", view.dtype()))
         })?;
-        let mut literal =
-            Literal::from_bytes(dtype, Shape::new(view.shape()), view.data()).map_err(|e| bad(e.message))?;
+        let mut literal = literal(dtype, Shape::new(view.shape()), view.data()).map_err(|e| bad(e.message))?;
         if metadata.remove(&format!("{PAIRS}{name}")).is_some() {
             let (DType::F64, [shape @ .., 2]) = (dtype, view.shape()) else {
                 return Err(bad(format!("pairs of f64 should be stored, not {dtype}{}", literal.shape())));

@@ -16,6 +16,7 @@ const PREREQUISITES: &[(&str, &[&str], &str)] = &[
     ("jobs under mpirun", &["mpirun", "--version"], "Debian: openmpi-bin"),
     ("links that are cut", &["unshare", "-rn", "true"], "network namespaces are not allowed"),
     ("NCCL", &["nvidia-smi", "-L"], "there is no GPU"),
+    ("pages in a browser", &["chromium", "--version"], "Debian: chromium"),
 ];
 
 /// Every step in order; the first that fails ends it.
@@ -47,6 +48,9 @@ pub fn run(is_strict: bool) -> Result<(), String> {
         run_example(&example)?;
     }
     python::check()?;
+    if let Err(e) = python::serving_clients()? {
+        skip(&mut skipped, "clients of the inference server", &e);
+    }
     match skipped.len() {
         0 => println!("== nothing was skipped"),
         n => println!("== skipped: {n}\n  {}", skipped.join("\n  ")),

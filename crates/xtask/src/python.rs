@@ -41,6 +41,28 @@ pub fn check() -> Result<(), String> {
     Ok(())
 }
 
+/// Clients and tools of others that talk to `talweg serve`.
+const CLIENTS: &[&str] =
+    &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4"];
+
+/// Tests the inference server with clients of others, in an environment of their own; the inner error says that they
+/// cannot be installed.
+pub fn serving_clients() -> Result<Result<(), String>, String> {
+    println!("== clients of the inference server");
+    let start = Instant::now();
+    let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
+    let python = match environment(&target.join("clients-venv"), CLIENTS) {
+        Ok(python) => python,
+        Err(e) => return Ok(Err(e)),
+    };
+    let files = ["python/tests/test_serve.py", "python/tests/test_serve_clients.py"];
+    let mut tests = Command::new(&python);
+    tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(files).env("PYTHONPATH", target.join("python"));
+    let status = tests.status().map_err(|e| format!("{}: {e}", python.display()))?;
+    println!("== clients of the inference server: {:.0} s", start.elapsed().as_secs_f64());
+    if status.success() { Ok(Ok(())) } else { Err("clients of the inference server failed".into()) }
+}
+
 /// Runs examples one after the other; the words of one that fails are its error.
 fn run_examples(examples: &[PathBuf], command: &(impl Fn(&[&str]) -> Command + Sync)) -> Result<(), String> {
     for example in examples {

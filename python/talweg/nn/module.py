@@ -40,7 +40,6 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 class Module:
     """The base of models: a subclass sets modules and parameters as attributes and has ``forward``.
 
-    >>> import talweg as tw
     >>> class Mlp(tw.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -354,6 +353,29 @@ class Module:
         """Switches to inference."""
         return self.train(False)
 
+    def export(self, directory: Any, *examples: Any, **options: Any) -> None:
+        """Writes the module as a model that ``talweg serve`` serves: ``tw.export`` in inference mode.
+
+        ``examples`` are example inputs. Without ``dynamic_shapes`` the first axis of every input is free and named
+        ``batch``. Other options are those of ``tw.export``.
+
+        >>> import tempfile, talweg as tw
+        >>> with tempfile.TemporaryDirectory() as d:
+        ...     tw.nn.Linear(3, 2).export(d + "/linear/1", tw.zeros(1, 3))
+        ...     tw.serve.load(d + "/linear/1").inputs[0]["shape"]
+        ['batch', 3]
+        """
+        from .._export import export
+
+        modes = [(m, m.training) for m in self.modules()]
+        options.setdefault("dynamic_shapes", [{0: "batch"} if x.ndim else {} for x in examples])
+        self.eval()
+        try:
+            export(self, directory, examples, **options)
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Freezes or unfreezes all parameters."""
         for p in self.parameters():
@@ -432,7 +454,6 @@ class Module:
     ) -> Any:
         """``hook(module, args, output)`` is called after ``forward`` and may return another output.
 
-        >>> import talweg as tw
         >>> shapes, layer = [], tw.nn.Linear(4, 2)
         >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
         ...     y = layer(tw.ones(3, 4))
@@ -453,7 +474,6 @@ class Module:
 
         A call whose result is never differentiated is kept: run those in ``tw.no_grad()``.
 
-        >>> import talweg as tw
         >>> seen, layer = [], tw.nn.Linear(4, 2)
         >>> handle = layer.register_full_backward_hook(lambda module, given, out: seen.append(out[0].tolist()))
         >>> layer(tw.ones(1, 4)).sum().backward()

@@ -50,7 +50,9 @@ impl<A: Copy + Send + Sync, B: Copy + Send + Sync> Lanes<A, B> {
         if self.inner == 1 {
             each_task(self.outer, self.len_out * size_of::<B>() * 4, &|o| {
                 // SAFETY: each task reads and writes its own lanes.
-                unsafe { f(self.src.slice(o * self.len_in, self.len_in), self.dst.slice(o * self.len_out, self.len_out)) };
+                unsafe {
+                    f(self.src.slice(o * self.len_in, self.len_in), self.dst.slice(o * self.len_out, self.len_out))
+                };
             });
             return;
         }

@@ -374,7 +374,8 @@ fn add_slices<T: Sum>(lanes: AxisSplit, places: &[i64], src: &[T], sums: Shared<
     }
     let strips = inner.div_ceil(STRIP);
     // Each part of the rows costs another look at the index.
-    let parts = if n * inner < 1 << 14 || inner < 16 { 1 } else { (PARTS / (outer * strips)).clamp(1, 4).min(size.max(1)) };
+    let parts =
+        if n * inner < 1 << 14 || inner < 16 { 1 } else { (PARTS / (outer * strips)).clamp(1, 4).min(size.max(1)) };
     each_task(outer * strips * parts, n * STRIP.min(inner) * size_of::<T>() / parts, &|task| {
         let (o, rest) = (task / (strips * parts), task % (strips * parts));
         let (first, part) = (rest / parts * STRIP, rest % parts);

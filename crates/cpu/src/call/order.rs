@@ -72,7 +72,13 @@ enum Choice {
     MiddleNumber,
 }
 
-fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], choice: Choice, is_reverse: bool) -> Result<Option<Prepared>> {
+fn prepare(
+    n: &FlatNode,
+    args: &[Operand],
+    outs: &[Operand],
+    choice: Choice,
+    is_reverse: bool,
+) -> Result<Option<Prepared>> {
     let (x, values, places) = (args[0].clone(), outs[0].clone(), outs[1].clone());
     let axis = n.attrs.size("axis")?;
     let lanes = AxisSplit::new(&x.ty.shape, axis);

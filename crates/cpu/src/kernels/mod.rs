@@ -13,8 +13,10 @@ pub mod lanes;
 pub mod lapack;
 pub mod order;
 mod packed_conv;
+pub mod paged;
 pub mod philox;
 pub mod pooling;
+pub mod quant;
 pub(crate) mod scratch;
 
 mod im2col;

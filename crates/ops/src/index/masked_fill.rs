@@ -83,15 +83,12 @@ impl Tensor {
     /// For each dimension of a mask, the coordinates where it is true. Computes the
     /// mask.
     pub(crate) fn held_all(&self) -> Result<Vec<Tensor>> {
-        let (shape, mask) = (self.shape()?, self.cast(DType::Bool).literal()?);
-        let flat = held_places(mask.bytes());
-        if shape.rank() == 1 {
-            return Ok(vec![Tensor::new(flat.len(), &flat)]);
-        }
+        let shape = self.shape()?;
+        let flat = self.held_indices()?;
         let strides = shape.strides();
-        let column = |d: usize| -> Tensor {
-            let at: Vec<i64> = flat.iter().map(|&i| (i as usize / strides[d] as usize % shape[d]) as i64).collect();
-            Tensor::new(at.len(), &at)
+        let column = |d: usize| {
+            let upper = if strides[d] == 1 { flat.clone() } else { flat.floor_divide(strides[d] as i64) };
+            if d == 0 { upper } else { upper.rem(shape[d] as i64) }
         };
         Ok((0..shape.rank()).map(column).collect())
     }
@@ -102,17 +99,4 @@ impl Tensor {
         }
         self.held_all()?.try_into().map_err(|_| Error::shape(format!("the mask must have {N} dimensions")).in_op(op))
     }
-}
-
-/// The indices of the bytes that are not zero. Without branches: masks have no pattern.
-fn held_places(mask: &[u8]) -> Vec<i64> {
-    let count = mask.iter().filter(|&&b| b != 0).count();
-    let mut places = vec![0; count + 1];
-    let mut k = 0;
-    for (i, &b) in mask.iter().enumerate() {
-        places[k] = i as i64;
-        k += usize::from(b != 0);
-    }
-    places.truncate(count);
-    places
 }

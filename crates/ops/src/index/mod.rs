@@ -4,6 +4,7 @@ crate::table! {
     argmax,
     argmin,
     check_class,
+    flat_nonzero,
     gather,
     index_add,
     index_copy,

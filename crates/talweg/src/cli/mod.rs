@@ -4,6 +4,7 @@ mod bench;
 mod certificates;
 mod device_test;
 mod explain;
+mod export;
 mod inspect;
 mod launch;
 mod page;
@@ -52,6 +53,8 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
+    /// Write a module or function of a Python file as a model that can be served.
+    Export(export::Options),
     /// Serve exported models over REST and gRPC.
     #[cfg(feature = "serve")]
     Serve(Box<serve::Options>),
@@ -135,8 +138,9 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
+        Command::Export(o) => export::run(&o, program),
         #[cfg(feature = "serve")]
-        Command::Serve(o) => serve::run(&o),
+        Command::Serve(o) => serve::run(&o, program, args),
         #[cfg(feature = "serve")]
         Command::Infer(o) => serve::infer(&o),
         Command::Scale(o) => scale::run(&o, program),

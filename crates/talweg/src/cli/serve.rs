@@ -1,12 +1,19 @@
-//! `talweg serve`, `talweg infer` and `talweg bench serve`: the inference server, a request, and load.
+//! `talweg serve`: the inference server. Beside it, `talweg infer` and `talweg bench serve`.
 
-use crate::{DType, Error, Result};
-use ir::{ErrorKind, Literal};
-use model::Model;
+mod bench;
+mod bucket;
+mod infer;
+mod processes;
+
+pub use bench::{BenchOptions, bench};
+pub use infer::{InferOptions, infer};
+
+use super::Program;
+use crate::{Error, Result};
+use ir::ErrorKind;
 use serve::batcher::Policy;
-use serve::client::{Client, request_body};
-use serve::load::{self, Load};
-use serve::{App, Keep, Keys, Server, listen};
+use serve::{App, Keep, Keys, Peers, Server, listen, pin};
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +22,7 @@ use std::time::{Duration, Instant};
 /// How to serve.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Model repositories (`NAME/VERSION/` inside) or exported models.
+    /// Model repositories (`NAME/VERSION/` inside) or exported models; `s3://BUCKET/PREFIX` is a repository too.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// The address to listen at. Other machines reach the server only if this names one of theirs, as 0.0.0.0 does.
@@ -42,9 +49,18 @@ pub struct Options {
     /// Megabytes of inputs that wait at most.
     #[arg(long, default_value_t = 256)]
     queue_mb: usize,
-    /// Engines, each with a thread and a queue of its own.
+    /// Engines of a process, each with a thread and a queue of its own.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
+    /// Processes behind the port. One that ends is started again, and the others answer meanwhile.
+    #[arg(long, default_value_t = 1)]
+    processes: usize,
+    /// Keep each process, or each engine of a single process, on processors of its own.
+    #[arg(long)]
+    pin: bool,
+    /// Which process of several this is, and where they meet; the first process passes it to those that it starts.
+    #[arg(long, hide = true, value_name = "NUMBER:DIRECTORY")]
+    member: Option<String>,
     /// Versions of a model that are served, newest first, besides those in `labels.json`.
     #[arg(long, default_value_t = 1)]
     versions: usize,
@@ -88,6 +104,14 @@ fn seconds(s: f64, flag: &str) -> Result<Duration> {
     Duration::try_from_secs_f64(s).map_err(|_| Error::value(format!("{flag}: {s} is no time")))
 }
 
+/// The other processes of this server, if it was started as one of several.
+fn peers(o: &Options) -> Result<Option<Peers>> {
+    let Some(text) = &o.member else { return Ok(None) };
+    let parsed = text.split_once(':').and_then(|(own, directory)| Some((own.parse().ok()?, PathBuf::from(directory))));
+    let (own, directory) = parsed.ok_or_else(|| Error::value(format!("--member: {text} is not NUMBER:DIRECTORY")))?;
+    Ok(Some(Peers { directory, own, count: o.processes }))
+}
+
 fn options(o: &Options) -> Result<serve::Options> {
     let latency = seconds(o.latency_ms / 1e3, "--latency-ms")?;
     let keys = match &o.keys {
@@ -97,8 +121,11 @@ fn options(o: &Options) -> Result<serve::Options> {
             Some(Keys::parse(&text).map_err(|e| failed(format!("{}: {e}", path.display())))?)
         }
     };
+    let (roots, refresh) = bucket::local(&o.paths)?;
+    let peers = peers(o)?;
     Ok(serve::Options {
-        roots: o.paths.clone(),
+        roots,
+        refresh,
         policy: Policy {
             latency_us: latency.as_micros() as u64,
             batch_max: o.batch_max.max(1),
@@ -114,6 +141,8 @@ fn options(o: &Options) -> Result<serve::Options> {
         },
         poll: o.poll.map(|s| seconds(s, "--poll")).transpose()?,
         replicas: o.replicas,
+        is_pinned: o.pin && peers.is_none(),
+        peers,
         body_max: o.body_mb << 20,
         drain: seconds(o.drain, "--drain")?,
         cache_bytes: o.cache_mb << 20,
@@ -128,30 +157,41 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Serves until SIGINT or SIGTERM.
-pub fn run(o: &Options) -> Result<()> {
+pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
     let began = Instant::now();
+    if !o.host.is_loopback() && o.keys.is_none() && o.member.is_none() {
+        eprintln!("talweg serve: {} is open to other machines, and no key is asked for (--keys)", o.host);
+    }
+    if o.processes > 1 && o.member.is_none() {
+        return processes::run(o, program, args);
+    }
     let options = options(o)?;
+    if let Some(peers) = options.peers.as_ref().filter(|_| o.pin) {
+        // Before other threads start: they inherit it.
+        pin::pin(peers.own, peers.count).map_err(failed)?;
+    }
     let tls = match (&o.tls_cert, &o.tls_key) {
         (Some(certificate), Some(key)) => Some(listen::tls(certificate, key).map_err(failed)?),
         _ => None,
     };
-    if !o.host.is_loopback() && options.keys.is_none() {
-        eprintln!("talweg serve: {} is open to other machines, and no key is asked for (--keys)", o.host);
-    }
     let app = Arc::new(App::new(options).map_err(failed)?);
     let ready = app.repository.scan().map_err(|e| failed(e.message))?;
     if ready == 0 {
         return Err(failed("no model could be loaded"));
     }
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let addresses: Vec<SocketAddr> =
-        [Some(o.port), o.grpc_port].into_iter().flatten().map(|port| SocketAddr::new(o.host, port)).collect();
     let is_drained = runtime()?.block_on(async {
-        let server = Server::bind(app.clone(), &addresses, tls).await?;
-        for address in server.addresses()? {
-            println!("{ready} models at {scheme}://{address}/ after {:.2} s", began.elapsed().as_secs_f64());
-        }
-        Ok::<bool, std::io::Error>(server.run(ended(app.clone())).await)
+        let server = match o.member {
+            Some(_) => Server::adopt(app.clone(), processes::inherited(o)?, tls)?,
+            None => {
+                let server = Server::bind(app.clone(), &o.addresses(), tls).await?;
+                for address in server.addresses()? {
+                    let seconds = began.elapsed().as_secs_f64();
+                    println!("{ready} models at {}://{address}/ after {seconds:.2} s", o.scheme());
+                }
+                server
+            }
+        };
+        Ok::<bool, std::io::Error>(server.run(ended(app.clone(), o.member.is_some())).await)
     });
     let is_drained = is_drained.map_err(failed)?;
     if is_drained {
@@ -164,8 +204,20 @@ pub fn run(o: &Options) -> Result<()> {
     }
 }
 
-/// Completes at the first signal, or when an engine failed. The second signal ends the process.
-async fn ended(app: Arc<App>) {
+impl Options {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let ports = [Some(self.port), self.grpc_port].into_iter().flatten();
+        ports.map(|port| SocketAddr::new(self.host, port)).collect()
+    }
+    fn scheme(&self) -> &'static str {
+        if self.tls_cert.is_some() { "https" } else { "http" }
+    }
+}
+
+/// Completes at the first signal, when an engine failed, or when the process that started this one of several is gone.
+/// The second signal ends the process.
+async fn ended(app: Arc<App>, is_member: bool) {
+    let parent = std::os::unix::process::parent_id();
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
         return std::future::pending().await;
@@ -174,173 +226,15 @@ async fn ended(app: Arc<App>) {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            () = tokio::time::sleep(Duration::from_millis(500)) => if app.has_failed() { return },
+            () = tokio::time::sleep(Duration::from_millis(500)) => {
+                if app.has_failed() || (is_member && std::os::unix::process::parent_id() != parent) {
+                    return;
+                }
+            }
         }
     }
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         std::process::exit(1);
     });
-}
-
-/// A request to a server, or to a model without one.
-#[derive(clap::Args)]
-pub struct InferOptions {
-    /// The model's name at the server, or an exported model.
-    model: String,
-    /// Inputs as `NAME=FILE.npy` or `NAME=[[1, 2], [3, 4]]`.
-    inputs: Vec<String>,
-    /// The server; without it the model is a directory and runs here.
-    #[arg(long, value_name = "HOST:PORT")]
-    server: Option<String>,
-    /// An API key.
-    #[arg(long)]
-    key: Option<String>,
-}
-
-/// Runs a model once and prints its outputs; without inputs, what it takes.
-pub fn infer(o: &InferOptions) -> Result<()> {
-    let Some(host) = &o.server else { return infer_here(o) };
-    runtime()?.block_on(async {
-        let mut client = Client::new(host, o.key.as_deref());
-        let metadata = client.get(&format!("/v2/models/{}", o.model)).await.map_err(failed)?;
-        if o.inputs.is_empty() {
-            println!("{metadata:#}");
-            return Ok(());
-        }
-        let dtype = |name: &str| {
-            let row = metadata["inputs"].as_array().into_iter().flatten().find(|i| i["name"] == name);
-            row.and_then(|r| serve::wire::dtype(r["datatype"].as_str()?).ok())
-        };
-        let inputs = parse_inputs(&o.inputs, dtype)?;
-        let began = Instant::now();
-        let outputs = client.infer(&o.model, &inputs).await.map_err(failed)?;
-        eprintln!("{:.2} ms", began.elapsed().as_secs_f64() * 1e3);
-        print_outputs(&outputs);
-        Ok(())
-    })
-}
-
-fn infer_here(o: &InferOptions) -> Result<()> {
-    let model = Model::load(&o.model)?;
-    let signature = model.signature();
-    if o.inputs.is_empty() {
-        return describe(&model);
-    }
-    let dtype = |name: &str| signature.inputs.iter().find(|s| s.name == name)?.dtype().ok();
-    let mut given = parse_inputs(&o.inputs, dtype)?;
-    let take = |spec: &model::TensorSpec| {
-        let at = given.iter().position(|(n, _)| *n == spec.name);
-        let at = at.ok_or_else(|| Error::value(format!("input {:?} is missing", spec.name)))?;
-        Ok(given.swap_remove(at).1)
-    };
-    let inputs = signature.inputs.iter().map(take).collect::<Result<Vec<Literal>>>()?;
-    let outputs = model.run(&inputs)?;
-    print_outputs(&signature.outputs.iter().map(|s| s.name.clone()).zip(outputs).collect::<Vec<_>>());
-    Ok(())
-}
-
-/// Prints what a model takes and returns.
-fn describe(model: &Model) -> Result<()> {
-    let s = model.signature();
-    println!("{}: {} bytes of weights{}", s.name, model.weight_bytes(), if s.is_batched { ", batched" } else { "" });
-    for (what, specs) in [("input", &s.inputs), ("output", &s.outputs)] {
-        specs.iter().for_each(|t| println!("{what:7} {:16} {}", t.name, t.describe()));
-    }
-    for d in &s.dims {
-        println!("size    {:16} {} to {}, a multiple of {}", d.name, d.min, d.max, d.multiple_of);
-    }
-    Ok(())
-}
-
-fn parse_inputs(texts: &[String], dtype: impl Fn(&str) -> Option<DType>) -> Result<Vec<(String, Literal)>> {
-    let one = |text: &String| {
-        let bad = |e: &str| Error::value(format!("{text}: {e}"));
-        let (name, value) = text.split_once('=').ok_or_else(|| bad("NAME=FILE.npy or NAME=[…] is needed"))?;
-        let literal = if value.ends_with(".npy") {
-            crate::load_npy(value)?.literal()?
-        } else {
-            let dtype = dtype(name).ok_or_else(|| bad("the model has no such input"))?;
-            serde_json::from_str::<serde_json::Value>(value).map_err(|e| bad(&e.to_string()))?;
-            let parsed = serve::wire::parse(name, dtype, value).map_err(|e| bad(&e.message))?;
-            Literal::from_bytes(dtype, parsed.nesting, &parsed.bytes)?
-        };
-        Ok((name.to_string(), literal))
-    };
-    texts.iter().map(one).collect()
-}
-
-fn print_outputs(outputs: &[(String, Literal)]) {
-    for (name, l) in outputs {
-        let mut text = String::new();
-        serve::wire::nested(&mut text, l.dtype(), l.shape(), l.bytes());
-        println!("{name} {}{} {text}", l.dtype(), l.shape());
-    }
-}
-
-/// The load to put on a server.
-#[derive(clap::Args)]
-pub struct BenchOptions {
-    /// The server.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000")]
-    server: String,
-    /// The model.
-    #[arg(long)]
-    model: String,
-    /// Rows of each request.
-    #[arg(long, default_value_t = 1)]
-    rows: usize,
-    /// The size of each further free axis.
-    #[arg(long, default_value_t = 16)]
-    size: usize,
-    /// Clients of a closed loop; connections at most of an open one.
-    #[arg(long, default_value_t = 16)]
-    clients: usize,
-    /// Requests a second at random times (open loop); without it, each client sends when it has its answer.
-    #[arg(long)]
-    rate: Option<f64>,
-    /// How long.
-    #[arg(long, default_value_t = 10.0)]
-    seconds: f64,
-    /// Answers within this time count as goodput.
-    #[arg(long, default_value_t = 25.0)]
-    latency_ms: f64,
-    /// Seed of the arrival times.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// An API key.
-    #[arg(long)]
-    key: Option<String>,
-}
-
-/// Puts load on a server and prints one JSON line.
-pub fn bench(o: &BenchOptions) -> Result<()> {
-    let report = runtime()?.block_on(async {
-        let mut client = Client::new(&o.server, o.key.as_deref());
-        let metadata = client.get(&format!("/v2/models/{}", o.model)).await.map_err(failed)?;
-        let mut inputs = Vec::new();
-        for tensor in metadata["inputs"].as_array().into_iter().flatten() {
-            let dtype = serve::wire::dtype(tensor["datatype"].as_str().unwrap_or("")).map_err(|e| failed(e.message))?;
-            let sizes = tensor["shape"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_i64);
-            let free = |(i, d): (usize, i64)| usize::try_from(d).unwrap_or(if i == 0 { o.rows } else { o.size });
-            let shape: Vec<usize> = sizes.enumerate().map(free).collect();
-            inputs.push((tensor["name"].as_str().unwrap_or("").to_string(), Literal::zeros(dtype, shape)));
-        }
-        let (length, body) = request_body(&inputs).map_err(failed)?;
-        let load = Load {
-            host: o.server.clone(),
-            key: o.key.clone(),
-            path: format!("/v2/models/{}/infer", o.model),
-            headers: vec![("inference-header-content-length".into(), length.to_string())],
-            body,
-            clients: o.clients.max(1),
-            rate: o.rate,
-            duration: seconds(o.seconds, "--seconds")?,
-            latency: seconds(o.latency_ms / 1e3, "--latency-ms")?,
-            seed: o.seed,
-        };
-        Ok::<_, Error>(load::run(load).await)
-    })?;
-    println!("{report}");
-    Ok(())
 }

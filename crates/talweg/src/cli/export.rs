@@ -1,0 +1,42 @@
+//! `talweg export`: a module or function of a Python file as an exported model.
+
+use super::Program;
+use crate::{Error, Result};
+use ir::ErrorKind;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What to export.
+#[derive(clap::Args)]
+pub struct Options {
+    /// A module, a class of modules or a function of a Python file: `FILE.py:NAME`. The file is run, but not as
+    /// `__main__`.
+    source: String,
+    /// The directory to write, such as `repository/NAME/1`.
+    directory: PathBuf,
+    /// An input as `NAME=TYPE[SIZE,...]`. A name as a size makes the axis free: `image=f32[batch,3,side<=512]`.
+    #[arg(long = "input", value_name = "INPUT", required = true)]
+    inputs: Vec<String>,
+    /// The name of an output; once for each.
+    #[arg(long = "output", value_name = "NAME")]
+    outputs: Vec<String>,
+    /// A safetensors file with the state of the module.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// The name of the model; by default that of the function or class.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Has Python trace and write the model.
+pub fn run(o: &Options, program: &Program) -> Result<()> {
+    let request = serde_json::json!({
+        "source": o.source, "directory": o.directory, "inputs": o.inputs, "outputs": o.outputs, "weights": o.weights,
+        "name": o.name,
+    });
+    let failed = |e: String| Error::new(ErrorKind::Io, e);
+    let mut python = Command::new(&program.python);
+    let status = python.args(["-m", "talweg._export_command"]).arg(request.to_string()).status();
+    let status = status.map_err(|e| failed(format!("{}: {e}", program.python.display())))?;
+    if status.success() { Ok(()) } else { Err(failed(format!("{} was not exported", o.source))) }
+}

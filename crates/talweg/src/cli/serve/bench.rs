@@ -1,0 +1,111 @@
+//! `talweg bench serve`: load on a server.
+
+use super::{failed, runtime, seconds};
+use crate::{Error, Result};
+use ir::Literal;
+use model::Model;
+use serve::client::{Client, request_body};
+use serve::load::{self, Load};
+use std::time::Instant;
+
+/// The load to put on a server.
+#[derive(clap::Args)]
+pub struct BenchOptions {
+    /// The server.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000")]
+    server: String,
+    /// The model.
+    #[arg(long)]
+    model: String,
+    /// Run the model of this directory in this process instead: what a server is compared with.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "rate")]
+    here: Option<std::path::PathBuf>,
+    /// Rows of each request.
+    #[arg(long, default_value_t = 1)]
+    rows: usize,
+    /// The size of each further free axis.
+    #[arg(long, default_value_t = 16)]
+    size: usize,
+    /// Clients of a closed loop; connections at most of an open one.
+    #[arg(long, default_value_t = 16)]
+    clients: usize,
+    /// Requests a second at random times (open loop); without it, each client sends when it has its answer.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// How long.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Answers within this time count as goodput.
+    #[arg(long, default_value_t = 25.0)]
+    latency_ms: f64,
+    /// Seed of the arrival times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// An API key.
+    #[arg(long)]
+    key: Option<String>,
+}
+
+/// Runs a model in this process, one batch after the other: throughput in rows, and latency percentiles.
+fn bench_here(o: &BenchOptions, directory: &std::path::Path) -> Result<serde_json::Value> {
+    let model = Model::load(directory)?;
+    let signature = model.signature();
+    let size = |(i, d): (usize, &model::Dimension)| if i == 0 { o.rows } else { o.size.clamp(d.min, d.max) };
+    let sizes: Vec<usize> = signature.dims.iter().enumerate().map(size).collect();
+    let zeros = |spec: &model::TensorSpec| -> Result<Literal> {
+        let ty = spec.at(&signature.dims, &sizes)?.ok_or_else(|| failed("an input has a derived axis"))?;
+        Ok(Literal::zeros(ty.dtype, ty.shape))
+    };
+    let inputs = signature.inputs.iter().map(zeros).collect::<Result<Vec<Literal>>>()?;
+    let prepared = model.prepare(&sizes)?;
+    prepared.run(&inputs)?;
+    let (limit, began) = (seconds(o.seconds, "--seconds")?, Instant::now());
+    let mut times = Vec::new();
+    while began.elapsed() < limit {
+        let start = Instant::now();
+        prepared.run(&inputs)?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let rows = (times.len() * o.rows) as f64 / began.elapsed().as_secs_f64();
+    times.sort_unstable_by(f64::total_cmp);
+    let at = |p: f64| times[((times.len() as f64 * p) as usize).min(times.len() - 1)];
+    Ok(serde_json::json!({
+        "mode": "here", "rows": o.rows, "throughput": rows, "p50_ms": at(0.5), "p99_ms": at(0.99),
+    }))
+}
+
+/// Puts load on a server and prints one JSON line.
+pub fn bench(o: &BenchOptions) -> Result<()> {
+    if let Some(directory) = &o.here {
+        println!("{}", bench_here(o, directory)?);
+        return Ok(());
+    }
+    let report = runtime()?.block_on(async {
+        let mut client = Client::new(&o.server, o.key.as_deref());
+        let metadata = client.get(&format!("/v2/models/{}", o.model)).await.map_err(failed)?;
+        let mut inputs = Vec::new();
+        for tensor in metadata["inputs"].as_array().into_iter().flatten() {
+            let dtype = serve::wire::dtype(tensor["datatype"].as_str().unwrap_or("")).map_err(|e| failed(e.message))?;
+            let sizes = tensor["shape"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_i64);
+            let free = |(i, d): (usize, i64)| usize::try_from(d).unwrap_or(if i == 0 { o.rows } else { o.size });
+            let shape: Vec<usize> = sizes.enumerate().map(free).collect();
+            inputs.push((tensor["name"].as_str().unwrap_or("").to_string(), Literal::zeros(dtype, shape)));
+        }
+        let (length, body) = request_body(&inputs).map_err(failed)?;
+        let load = Load {
+            host: o.server.clone(),
+            key: o.key.clone(),
+            path: format!("/v2/models/{}/infer", o.model),
+            headers: vec![("inference-header-content-length".into(), length.to_string())],
+            body,
+            clients: o.clients.max(1),
+            rate: o.rate,
+            duration: seconds(o.seconds, "--seconds")?,
+            latency: seconds(o.latency_ms / 1e3, "--latency-ms")?,
+            seed: o.seed,
+        };
+        Ok::<_, Error>(load::run(load).await)
+    })?;
+    println!("{report}");
+    Ok(())
+}
