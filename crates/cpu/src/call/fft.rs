@@ -160,7 +160,7 @@ fn inverse<T: FftNum + Scalar>(axis: usize, n: usize, factor: f64, args: &[Opera
             lane[given..].fill(Complex::new(T::zero(), T::zero()));
             // The imaginary parts that real numbers do not have count for nothing.
             lane[0].im = T::zero();
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 lane[half - 1].im = T::zero();
             }
             let _ = plan.process_with_scratch(lane, y, scratch);
