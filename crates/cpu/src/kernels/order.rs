@@ -142,7 +142,7 @@ pub fn sort<I: Item>(items: &mut [I]) {
     let (mut from, mut to) = (all, Shared::new(spare.ptr()));
     let mut width = 1;
     while width < pieces {
-        merge_round(from, to, n, &|p| bound(p), pieces, width);
+        merge_round(from, to, n, &bound, pieces, width);
         (from, to) = (to, from);
         width *= 2;
     }
