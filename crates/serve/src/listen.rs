@@ -58,11 +58,7 @@ impl Server {
         Ok(Server { app, listeners, tls })
     }
     /// Serves sockets that another process has bound.
-    pub fn adopt(
-        app: Arc<App>,
-        sockets: Vec<std::net::TcpListener>,
-        tls: Option<TlsAcceptor>,
-    ) -> io::Result<Server> {
+    pub fn adopt(app: Arc<App>, sockets: Vec<std::net::TcpListener>, tls: Option<TlsAcceptor>) -> io::Result<Server> {
         let adopt = |socket: std::net::TcpListener| {
             socket.set_nonblocking(true)?;
             TcpListener::from_std(socket)

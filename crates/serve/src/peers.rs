@@ -151,7 +151,9 @@ mod tests {
     #[test]
     fn metrics_of_processes_are_added() {
         let text = |n: u32, ready: u32| {
-            format!("# HELP a A\n# TYPE a counter\na{{model=\"m\"}} {n}\n# HELP talweg_ready R\n# TYPE talweg_ready gauge\ntalweg_ready {ready}\n")
+            format!(
+                "# HELP a A\n# TYPE a counter\na{{model=\"m\"}} {n}\n# HELP talweg_ready R\n# TYPE talweg_ready gauge\ntalweg_ready {ready}\n"
+            )
         };
         assert_eq!(sum_metrics(&[text(1, 1), text(2, 0)]), text(3, 0));
         let other = "# HELP a A\n# TYPE a counter\na{model=\"n\"} 5\n".to_string();
@@ -164,7 +166,10 @@ mod tests {
         let row = |n: u64| json!({ "name": "m", "version": "1", "count": n, "latency_us": [[100, n], [null, 1]] });
         let mut all = json!({ "model_stats": [row(2)] });
         add_stats(&mut all, &json!({ "model_stats": [row(3), { "name": "m", "version": "2", "count": 1 }] }));
-        assert_eq!(all["model_stats"][0], json!({ "name": "m", "version": "1", "count": 5, "latency_us": [[100, 5], [null, 2]] }));
+        assert_eq!(
+            all["model_stats"][0],
+            json!({ "name": "m", "version": "1", "count": 5, "latency_us": [[100, 5], [null, 2]] })
+        );
         assert_eq!(all["model_stats"][1]["count"], 1);
     }
 

@@ -37,7 +37,9 @@ mod tests {
             for parts in 1..12 {
                 let all: Vec<_> = (0..parts).map(|p| share(processors, p, parts)).collect();
                 assert!(all.iter().all(|r| !r.is_empty() && r.end <= processors), "{processors} in {parts}");
-                assert!((0..processors).all(|c| parts >= processors || all.iter().filter(|r| r.contains(&c)).count() == 1));
+                assert!(
+                    (0..processors).all(|c| parts >= processors || all.iter().filter(|r| r.contains(&c)).count() == 1)
+                );
             }
         }
     }

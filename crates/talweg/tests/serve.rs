@@ -46,7 +46,8 @@ impl Server {
         let mut stream = TcpStream::connect(&self.host).ok()?;
         stream.set_read_timeout(Some(LIMIT)).ok()?;
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all((head + body).as_bytes()).ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;

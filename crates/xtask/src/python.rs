@@ -42,7 +42,8 @@ pub fn check() -> Result<(), String> {
 }
 
 /// Clients and tools of others that talk to `talweg serve`.
-const CLIENTS: &[&str] = &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4"];
+const CLIENTS: &[&str] =
+    &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4"];
 
 /// Tests the inference server with clients of others, in an environment of their own; the inner error says that they
 /// cannot be installed.

@@ -103,13 +103,7 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
 }
 
 /// Runs the processes until told to end, or until one cannot start.
-fn keep(
-    o: &Options,
-    start: &Start,
-    all: &mut Vec<Process>,
-    is_told: impl Fn() -> bool,
-    began: Instant,
-) -> Result<()> {
+fn keep(o: &Options, start: &Start, all: &mut Vec<Process>, is_told: impl Fn() -> bool, began: Instant) -> Result<()> {
     for number in 0..o.processes {
         all.push(start.process(number).map_err(failed)?);
     }
