@@ -7,7 +7,7 @@
 tensor([2., 4.])
 
 The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Evaluation is lazy:
-nothing runs until you read a value.
+nothing runs until you read a value. Examples in docstrings assume ``import talweg as tw``.
 """
 
 import math as _math

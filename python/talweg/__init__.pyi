@@ -620,6 +620,8 @@ class Tensor:
         """Discrete Fourier transform; the result is complex."""
     def fftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """`fft` along several axes, one after the other."""
+    def flat_nonzero(self, size: builtins.int, fill: builtins.int) -> Tensor:
+        """The flat indices of the true elements of a mask in row-major order: the first `size` of them, then `fill`."""
     def float8_linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """An affine map of the last dimension, x wᵀ + b for a weight `[O, I]` and a bias `[O]`, whose
         products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a
@@ -1806,6 +1808,8 @@ def expm1(input: Tensor) -> Tensor:
     [0.0, 1.718281828459045, 1.00000000005e-10]"""
 def fftn(input: Tensor, axes: ShapeLike, norm: str) -> Tensor:
     """`fft` along several axes, one after the other."""
+def flat_nonzero(input: Tensor, size: builtins.int, fill: builtins.int) -> Tensor:
+    """The flat indices of the true elements of a mask in row-major order: the first `size` of them, then `fill`."""
 def float8_linear(input: Tensor, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """An affine map of the last dimension, x wᵀ + b for a weight `[O, I]` and a bias `[O]`, whose
     products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a

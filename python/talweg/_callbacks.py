@@ -14,7 +14,6 @@ from ._native import Tensor
 class ShapeDtypeStruct(NamedTuple):
     """Shape and element type of a tensor that does not exist yet.
 
-    >>> import talweg as tw
     >>> tw.ShapeDtypeStruct((2, 3), tw.float32).shape
     (2, 3)
     """
@@ -102,7 +101,6 @@ def pure_callback(
     Calls with one function object share a compiled plan: define the function outside of the loop.
 
     >>> import numpy as np
-    >>> import talweg as tw
     >>> def sinc(x):
     ...     return np.sinc(x)
     >>> x = tw.tensor([0.0, 0.5])
@@ -127,7 +125,6 @@ def io_callback(
     A ``Session`` calls it where its result is fetched; in the body of ``cond``, ``scan`` or ``while_loop`` the result
     must be used, or it is an error. It has no gradient; values that only it uses need none. ``ordered=False`` is accepted: the order is kept all the same.
 
-    >>> import talweg as tw
     >>> seen = []
     >>> step = tw.jit(lambda x: (tw.io_callback(lambda v: seen.append(v.item()), None, x.sum()), x * 2)[1])
     >>> step(tw.ones(2)), step(tw.ones(2) * 2), seen

@@ -12,6 +12,9 @@ _CALLS = re.compile(
     r"\(\) (got an unexpected keyword argument|got multiple values for argument|missing \d+ required|takes |"
     r"got some positional-only arguments)"
 )
+# What it says of a method of tensors that is called as a function: the tensor does not count.
+_COUNTED = re.compile(r"(?<=takes )(?:from )?\d+(?: to \d+)?|(?<=but )\d+")
+_NEEDS_TENSOR = re.compile(r"^unbound method ([\w.]+)\(\) needs an argument$")
 _KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _NAMED = re.compile(r"^([\w.<>]+)\(\)")
 
@@ -76,7 +79,7 @@ def nearest(word, names):
 
 def call_error(f, name, error):
     """The exception for a ``TypeError`` that says that a call of ``f`` does not fit; ``None`` for any other."""
-    text = str(error)
+    text = _NEEDS_TENSOR.sub(r"\1() missing 1 required positional argument: 'input'", str(error))
     if not _CALLS.search(text):
         return None
     named = _NAMED.match(text)
@@ -89,6 +92,9 @@ def call_error(f, name, error):
     if keyword:
         names = [p.name for p in found or [] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY)]
         return _unknown(name, takes, keyword.group(1), names)
+    if inspect.ismethoddescriptor(f):
+        text = _COUNTED.sub(lambda m: re.sub(r"\d+", lambda n: str(int(n[0]) + 1), m[0]), text)
+        text = text.replace("1 positional arguments", "1 positional argument")
     what = f"{name}() {_NAMED.sub('', text).strip()}"
     return CallError(_native.located(what if takes is None else f"{what}; it takes {takes}"))
 

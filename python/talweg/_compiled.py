@@ -7,7 +7,6 @@ from .nn.module import Module
 class OptimizedModule(Module):
     """A module whose calls are compiled; parameters, attributes and modes are those of ``_orig_mod``.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.Linear(2, 3)
     >>> compiled = tw.compile(layer)
     >>> compiled.weight is layer.weight

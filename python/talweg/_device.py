@@ -23,7 +23,6 @@ class device(str):
     What uses a tensor is computed where the tensor is; tensors on the host go wherever they are needed. A device is a
     string as well: functions take either.
 
-    >>> import talweg as tw
     >>> tw.device("cuda", 1).type, tw.device("cuda:1").index, tw.device("cpu").index
     ('cuda', 1, None)
     >>> with tw.device("cpu"):

@@ -34,7 +34,6 @@ class _Scope:
 def set_default_device(device: str | None) -> None:
     """Makes tensors of this thread on a device from now on; ``None``: on that of ``TALWEG_DEVICE``, or the host.
 
-    >>> import talweg as tw
     >>> tw.set_default_device("cpu")
     >>> tw.set_default_device(None)
     """
@@ -44,7 +43,6 @@ def set_default_device(device: str | None) -> None:
 def get_default_device() -> str:
     """The device that computes what is on the host alone.
 
-    >>> import talweg as tw
     >>> tw.get_default_device()
     device(type='cpu')
     """
@@ -54,7 +52,6 @@ def get_default_device() -> str:
 def devices() -> list[str]:
     """The names of this machine's devices.
 
-    >>> import talweg as tw
     >>> tw.devices()[0]
     'cpu'
     """

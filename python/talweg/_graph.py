@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 class Parameter(Tensor):
     """A tensor that a module trains: a module registers it when it is assigned to an attribute.
 
-    >>> import talweg as tw
     >>> p = tw.nn.Parameter(tw.zeros(2))
     >>> p.requires_grad, isinstance(p, tw.nn.Parameter)
     (True, True)
@@ -84,7 +83,6 @@ class Variable(metaclass=_VariableType):
 
     ``Variable(initial)`` is a trained ``nn.Parameter``; ``trainable=False`` makes a counter or a running mean.
 
-    >>> import talweg as tw
     >>> w = tw.Variable([1.0, 2.0])
     >>> w = w.assign(w * 2)
     >>> w.tolist()
@@ -119,7 +117,6 @@ class Session:
     All reads of variables see the values from before the run. Each combination of fetches and feeds
     is compiled once.
 
-    >>> import talweg as tw
     >>> x = tw.placeholder("float32", [2])
     >>> tw.Session().run(x.sum(), {x: [1.0, 2.0]}).item()
     3.0
@@ -148,7 +145,6 @@ class Session:
 def cond(pred: Tensor, then: Any, otherwise: Callable[..., Any], *operands: Any) -> Any:
     """``then(*operands)`` where the scalar ``pred`` holds, else ``otherwise(*operands)``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor(-2.0)
     >>> tw.cond(x > 0, lambda x: x, lambda x: -x, x).item()
     2.0
@@ -162,7 +158,6 @@ def while_loop(test: Callable[..., Any], body: Callable[..., Any], init: Any, ma
     Gradients flow through it: they save the value of each trip and compute the body again on the way back. More than
     ``max_trips`` trips are an error; 0 is no bound.
 
-    >>> import talweg as tw
     >>> tw.while_loop(lambda i: i < 10, lambda i: i * 2, tw.tensor(1)).item()
     16
     """
@@ -172,7 +167,6 @@ def while_loop(test: Callable[..., Any], body: Callable[..., Any], init: Any, ma
 def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """``carry, y = f(carry, x)`` along the first axis of ``xs``: the last carry and all results.
 
-    >>> import talweg as tw
     >>> last, all = tw.scan(lambda c, x: (c + x, c + x), tw.tensor(0), tw.arange(4))
     >>> last.item(), all.tolist()
     (6, [0, 1, 3, 6])
@@ -183,7 +177,6 @@ def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = 
 def fori_loop(lower: int, upper: int, body: Callable[..., Any], init: Any) -> Any:
     """``value = body(i, value)`` for ``i`` from ``lower`` up to but not including ``upper``.
 
-    >>> import talweg as tw
     >>> tw.fori_loop(0, 3, lambda i, x: x + i, tw.tensor(0)).item()
     3
     """

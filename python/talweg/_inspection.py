@@ -22,7 +22,6 @@ class check_numerics:
     checked. A value is checked when it is computed, that is when you read it; pending assignments are computed at
     the end of the block.
 
-    >>> import talweg as tw
     >>> try:
     ...     with tw.check_numerics():
     ...         y = tw.log(tw.zeros(1)).item()
@@ -103,7 +102,6 @@ def explain(f: Any, stages: bool = True) -> Any:
     Of a function it is a function of the same arguments; of tensors that are not computed yet it is the text.
     ``stages=False`` leaves out the graphs before compilation.
 
-    >>> import talweg as tw
     >>> x = tw.ones(3)
     >>> print(tw.explain((x + 1) * (x + 2), stages=False).splitlines()[0])
     == compiled for cpu

@@ -10,7 +10,6 @@ from ._checked import type_error
 class Size(tuple[int, ...]):
     """A shape: a tuple with the number of elements.
 
-    >>> import talweg as tw
     >>> tw.zeros(2, 3).shape.numel(), tw.zeros(2, 3).shape[1:]
     (6, talweg.Size([3]))
     """

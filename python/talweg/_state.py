@@ -39,7 +39,6 @@ class _Grad:
 def no_grad(f: Callable[..., Any] | None = None) -> Any:
     """A scope or decorator in which no gradient is prepared.
 
-    >>> import talweg as tw
     >>> x = tw.tensor(2.0, requires_grad=True)
     >>> with tw.no_grad():
     ...     y = x * x
@@ -53,7 +52,6 @@ def no_grad(f: Callable[..., Any] | None = None) -> Any:
 def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     """A scope or decorator in which gradients are prepared, inside of ``no_grad``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor(2.0, requires_grad=True)
     >>> with tw.no_grad(), tw.enable_grad():
     ...     y = x * x
@@ -70,7 +68,6 @@ inference_mode = no_grad
 class set_grad_enabled(_Grad):
     """Turns gradients on or off at once; as a scope, until its end.
 
-    >>> import talweg as tw
     >>> with tw.set_grad_enabled(False):
     ...     tw.is_grad_enabled()
     False

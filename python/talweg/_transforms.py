@@ -21,7 +21,6 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     Arguments may be tensors or containers of them; gradients have the same form. With ``has_aux``,
     ``f`` returns a pair of which only the first part is differentiated.
 
-    >>> import talweg as tw
     >>> value, slope = tw.value_and_grad(lambda x: (x * x).sum())(tw.tensor([1.0, 2.0]))
     >>> value.item(), slope.tolist()
     (5.0, [2.0, 4.0])
@@ -39,7 +38,6 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
 def jacobian(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f``.
 
-    >>> import talweg as tw
     >>> tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -62,7 +60,6 @@ def jit(f: Callable[..., Any] | None = None, **settings: Any) -> Any:
     Gradients flow through the results of a function that assigns nothing; ``backward`` then runs it once more. In
     inference, ``no_grad`` saves that record.
 
-    >>> import talweg as tw
     >>> double = tw.jit(lambda x: x * 2)
     >>> double(tw.ones(2)).tolist(), double.traces
     ([2.0, 2.0], 1)
@@ -87,7 +84,6 @@ def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     """``f(*args)``, whose inner values are computed again for the gradient instead of being kept: PyTorch's
     ``utils.checkpoint.checkpoint``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
     >>> tw.checkpoint(lambda x: x.exp().sum(), x).backward()
     >>> x.grad.shape
@@ -155,7 +151,6 @@ def compile(
     ``dynamic`` changes nothing: each shape is compiled once. ``mode`` changes nothing either. ``backend`` may be
     ``"inductor"`` or ``"talweg"``, which are the same, or ``"eager"``, which compiles nothing.
 
-    >>> import talweg as tw
     >>> model = tw.compile(tw.nn.Linear(2, 3))
     >>> model(tw.ones(4, 2)).shape, sorted(model.state_dict())
     (talweg.Size([4, 3]), ['_orig_mod.bias', '_orig_mod.weight'])

@@ -1,6 +1,5 @@
 """Training in fewer bits, with PyTorch's names: ``autocast`` and ``GradScaler``.
 
->>> import talweg as tw
 >>> with tw.amp.autocast("cpu"):
 ...     y = tw.ones(2, 3) @ tw.ones(3, 2)
 >>> y.dtype
@@ -35,7 +34,6 @@ def _has_cuda():
 def is_autocast_available(device_type):
     """True for kinds of devices that ``autocast`` knows.
 
-    >>> import talweg as tw
     >>> tw.amp.is_autocast_available("cpu"), tw.amp.is_autocast_available("tpu")
     (True, False)
     """
@@ -54,7 +52,6 @@ class autocast:
     Losses, softmax and sums of exponentials stay in ``float32``, and so do parameters. ``float16`` needs a
     ``GradScaler``, or small gradients vanish. ``cache_enabled`` changes nothing: a weight is cast once in any case.
 
-    >>> import talweg as tw
     >>> with tw.autocast(device_type="cpu", dtype=tw.bfloat16):
     ...     y = tw.ones(2, 3) @ tw.ones(3, 2)
     >>> y.dtype
@@ -110,7 +107,6 @@ def _now():
 def is_autocast_enabled(device_type=None):
     """True inside of ``autocast``.
 
-    >>> import talweg as tw
     >>> with tw.autocast("cpu"):
     ...     tw.is_autocast_enabled()
     True
@@ -121,7 +117,6 @@ def is_autocast_enabled(device_type=None):
 def get_autocast_dtype(device_type="cpu"):
     """The dtype of the ``autocast`` around; outside of any, what it would be for a kind of device.
 
-    >>> import talweg as tw
     >>> tw.get_autocast_dtype("cpu"), tw.get_autocast_dtype("cuda")
     (talweg.bfloat16, talweg.float16)
     """
@@ -169,7 +164,6 @@ class GradScaler:
     A step whose gradients are not all finite is left out and halves the factor; ``growth_interval`` good steps in a row
     double it. The factor changes in ``step``; ``update()`` is there for loops written for PyTorch.
 
-    >>> import talweg as tw
     >>> w = tw.tensor([3.0], requires_grad=True)
     >>> optimizer, scaler = tw.optim.SGD([w], lr=0.1), tw.amp.GradScaler()
     >>> scaler.scale((w * w).sum()).backward()

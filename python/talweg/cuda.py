@@ -1,6 +1,5 @@
 """NVIDIA GPUs: devices, memory, synchronization, timing.
 
->>> import talweg as tw
 >>> tw.cuda.is_available() == (tw.cuda.device_count() > 0)
 True
 
@@ -26,7 +25,6 @@ from .errors import DeviceError
 def device_count() -> int:
     """How many there are.
 
-    >>> import talweg as tw
     >>> tw.cuda.device_count() >= 0
     True
     """
@@ -36,7 +34,6 @@ def device_count() -> int:
 def is_available() -> bool:
     """True if there is one.
 
-    >>> import talweg as tw
     >>> tw.cuda.is_available() == (tw.cuda.device_count() > 0)
     True
     """
@@ -92,7 +89,6 @@ def _name(device: Any) -> str:
 def current_device() -> int:
     """The number of the GPU that ``"cuda"`` is for this thread.
 
-    >>> import talweg as tw
     >>> tw.cuda.current_device()
     0
     """
@@ -217,7 +213,6 @@ manual_seed_all = manual_seed
 class Event:
     """A moment in the work of a GPU: ``record()`` waits until everything before it is done and notes the time.
 
-    >>> import talweg as tw
     >>> if tw.cuda.is_available():
     ...     start, end = tw.cuda.Event(enable_timing=True), tw.cuda.Event(enable_timing=True)
     ...     start.record()

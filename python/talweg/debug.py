@@ -1,6 +1,5 @@
 """Looking at values inside of graphs.
 
->>> import talweg as tw
 >>> @tw.jit
 ... def f(x):
 ...     tw.debug.print("sum {} of {x}", x.sum(), x=x)
@@ -32,7 +31,6 @@ def _printer(text: str, names: tuple[str, ...], count: int) -> Callable[..., Non
 def print(fmt: str, *args: Any, **kwargs: Any) -> None:
     """Prints when the graph runs: ``fmt.format`` of the values of tensors.
 
-    >>> import talweg as tw
     >>> tw.debug.print("x = {}", tw.arange(3))
     x = [0, 1, 2]
     """
@@ -42,7 +40,6 @@ def print(fmt: str, *args: Any, **kwargs: Any) -> None:
 def callback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Calls a function with the values when the graph runs; what it returns is dropped.
 
-    >>> import talweg as tw
     >>> tw.debug.callback(lambda x: builtins.print(x.shape), tw.ones(2, 3))
     talweg.Size([2, 3])
     """

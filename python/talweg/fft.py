@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, _ops
 from ._checked import spelled, tensor_first, value_error
-
-if TYPE_CHECKING:
-    from . import Tensor
-else:
-    from ._native import Tensor
+from ._native import Tensor
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 Sizes = Sequence[int] | None
@@ -26,7 +22,6 @@ def _norm(norm: str | None) -> str:
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of complex numbers.
 
-    >>> import talweg as tw
     >>> tw.fft.fft(tw.tensor([1.0 + 1.0j, 1.0])).tolist()
     [(2+1j), 1j]
     """
@@ -36,7 +31,6 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``.
 
-    >>> import talweg as tw
     >>> tw.fft.ifft(tw.tensor([2.0, 0.0j])).tolist()
     [(1+0j), (1+0j)]
     """
@@ -46,7 +40,6 @@ def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of real numbers: the n/2 + 1 frequencies that determine the others.
 
-    >>> import talweg as tw
     >>> tw.fft.rfft(tw.tensor([1.0, 2.0, 1.0, 2.0])).tolist()
     [(6+0j), 0j, (-2+0j)]
     """
@@ -56,7 +49,6 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``; without ``n`` there are twice as many numbers as frequencies, less 2.
 
-    >>> import talweg as tw
     >>> tw.fft.irfft(tw.tensor([1.0, -1.0j, -1.0])).tolist()
     [0.0, 1.0, 0.0, 0.0]
     """
@@ -66,7 +58,6 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of numbers whose other half is the conjugate of this one.
 
-    >>> import talweg as tw
     >>> tw.fft.hfft(tw.tensor([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
@@ -76,7 +67,6 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``.
 
-    >>> import talweg as tw
     >>> tw.fft.ihfft(tw.tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
     [1.0, 2.0, 3.0]
     """
@@ -97,7 +87,6 @@ def _sizes(rank: int, s: Sizes, dim: Dims) -> list[tuple[int | None, int]]:
 def fftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``fft`` along several dimensions, all of them by default.
 
-    >>> import talweg as tw
     >>> tw.fft.fftn(tw.ones(2, 2)).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
@@ -112,7 +101,6 @@ def fftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None)
 def ifftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``.
 
-    >>> import talweg as tw
     >>> tw.fft.ifftn(tw.fft.fftn(tw.ones(2, 2))).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -124,7 +112,6 @@ def ifftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def rfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import talweg as tw
     >>> tw.fft.rfftn(tw.ones(2, 2)).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
@@ -138,7 +125,6 @@ def rfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def irfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``.
 
-    >>> import talweg as tw
     >>> tw.fft.irfftn(tw.fft.rfftn(tw.ones(2, 4))).shape
     talweg.Size([2, 4])
     """
@@ -151,7 +137,6 @@ def irfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 def hfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import talweg as tw
     >>> tw.fft.hfftn(tw.ones(2, 3)).shape
     talweg.Size([2, 4])
     """
@@ -164,7 +149,6 @@ def hfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def ihfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``.
 
-    >>> import talweg as tw
     >>> tw.fft.ihfftn(tw.ones(2, 4)).shape
     talweg.Size([2, 3])
     """
@@ -178,7 +162,6 @@ def ihfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 def fft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``fft`` along two dimensions, the last by default.
 
-    >>> import talweg as tw
     >>> tw.fft.fft2(tw.ones(2, 2)).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
@@ -188,7 +171,6 @@ def fft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = N
 def ifft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``fft2``.
 
-    >>> import talweg as tw
     >>> tw.fft.ifft2(tw.fft.fft2(tw.ones(2, 2))).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -198,7 +180,6 @@ def ifft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def rfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfft`` along the second of two dimensions, ``fft`` along the first.
 
-    >>> import talweg as tw
     >>> tw.fft.rfft2(tw.ones(2, 4)).shape
     talweg.Size([2, 3])
     """
@@ -208,7 +189,6 @@ def rfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def irfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``rfft2``.
 
-    >>> import talweg as tw
     >>> tw.fft.irfft2(tw.fft.rfft2(tw.ones(2, 4))).shape
     talweg.Size([2, 4])
     """
@@ -218,7 +198,6 @@ def irfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None =
 def hfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfft`` along the second of two dimensions, ``fft`` along the first.
 
-    >>> import talweg as tw
     >>> tw.fft.hfft2(tw.ones(2, 3)).shape
     talweg.Size([2, 4])
     """
@@ -228,7 +207,6 @@ def hfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def ihfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``hfft2``.
 
-    >>> import talweg as tw
     >>> tw.fft.ihfft2(tw.ones(2, 4)).shape
     talweg.Size([2, 3])
     """
@@ -245,7 +223,6 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies of a transform of length ``n`` over samples ``d`` apart.
 
-    >>> import talweg as tw
     >>> tw.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
@@ -258,7 +235,6 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of a transform of real samples.
 
-    >>> import talweg as tw
     >>> tw.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
@@ -275,7 +251,6 @@ def _rolled(x: Any, dim: Dims, sign: int) -> Tensor:
 def fftshift(input: Any, dim: Dims = None) -> Tensor:
     """Frequency zero in the middle.
 
-    >>> import talweg as tw
     >>> tw.fft.fftshift(tw.fft.fftfreq(4)).tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
@@ -285,7 +260,6 @@ def fftshift(input: Any, dim: Dims = None) -> Tensor:
 def ifftshift(input: Any, dim: Dims = None) -> Tensor:
     """Frequency zero first again.
 
-    >>> import talweg as tw
     >>> tw.fft.ifftshift(tw.tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """

@@ -3,7 +3,6 @@
 A function is called with real tensors, so that Python's ``if`` may look at their values; only what runs under ``vmap``
 is traced. All nest in each other and in ``jit``, and take containers of tensors.
 
->>> import talweg as tw
 >>> slope = tw.func.grad(lambda x: (x**3).sum())
 >>> tw.func.vmap(slope)(tw.tensor([1.0, 2.0])).tolist()
 [3.0, 12.0]
@@ -119,7 +118,6 @@ def _scalar(what, y):
 def grad_and_value(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of ``func`` and its value; with ``has_aux``, gradient and ``(value, aux)``.
 
-    >>> import talweg as tw
     >>> slope, value = tw.func.grad_and_value(lambda x: x**3)(tw.tensor(2.0))
     >>> slope.item(), value.item()
     (12.0, 8.0)
@@ -147,7 +145,6 @@ def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bo
     """A function that returns the gradient of ``func``, a function with a scalar result, with respect to the arguments
     ``argnums``; with ``has_aux``, gradient and ``aux``.
 
-    >>> import talweg as tw
     >>> tw.func.grad(tw.func.grad(lambda x: x**3))(tw.tensor(2.0)).item()
     12.0
     """
@@ -181,7 +178,6 @@ def _like(what, leaves, form, tree, name):
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The result of ``func``, and a function from cotangents of the result to gradients of the arguments.
 
-    >>> import talweg as tw
     >>> y, pullback = tw.func.vjp(lambda x: x * x, tw.tensor([1.0, 3.0]))
     >>> pullback(tw.tensor([1.0, 10.0]))
     (tensor([ 2., 60.]),)
@@ -229,7 +225,6 @@ def jvp(
 ) -> tuple[Any, ...]:
     """The result of ``func``, and how it changes as its arguments move along ``tangents``.
 
-    >>> import talweg as tw
     >>> y, dy = tw.func.jvp(lambda x: x * x, (tw.tensor(3.0),), (tw.tensor(1.0),))
     >>> y.item(), dy.item()
     (9.0, 6.0)
@@ -260,7 +255,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """The result of ``func``, and a function from tangents of the arguments to those of the result, which computes
     ``func`` no more.
 
-    >>> import talweg as tw
     >>> y, push = tw.func.linearize(lambda x: x * x, tw.tensor(3.0))
     >>> push(tw.tensor(1.0)).item(), push(tw.tensor(2.0)).item()
     (6.0, 12.0)
@@ -314,7 +308,6 @@ def jacrev(
     """A function that returns the Jacobian of ``func``, one row (element of the result) after the other, in batches of
     ``chunk_size``.
 
-    >>> import talweg as tw
     >>> tw.func.jacrev(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -347,7 +340,6 @@ def jacrev(
 def jacfwd(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``func``, one column (element of the arguments) after the other.
 
-    >>> import talweg as tw
     >>> tw.func.jacfwd(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -375,7 +367,6 @@ def jacfwd(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
 def hessian(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that returns the second derivatives of ``func``.
 
-    >>> import talweg as tw
     >>> tw.func.hessian(lambda x: (x**3).sum())(tw.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
@@ -400,7 +391,6 @@ def vmap(
     ``"error"``, or draws ``"different"`` or the ``"same"`` numbers for each member. With ``chunk_size`` that many members
     are computed at once. ``in_axes`` and ``out_axes`` are other names.
 
-    >>> import talweg as tw
     >>> tw.vmap(lambda x: x.sum())(tw.ones(3, 4)).tolist()
     [4.0, 4.0, 4.0]
     >>> tw.vmap(lambda x, y: x @ y, in_dims=(0, None))(tw.ones(3, 4), tw.ones(4)).tolist()

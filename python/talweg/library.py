@@ -1,6 +1,5 @@
 """Custom ops: composites, Python functions, kernels in C and in CUDA C, with shape rules and gradients.
 
->>> import talweg as tw
 >>> @tw.library.custom_op("mylib::twice", mutates_args=())
 ... def twice(x: tw.Tensor) -> tw.Tensor:
 ...     return tw.asarray(x.numpy() * 2)
@@ -233,7 +232,6 @@ def op(
 
     A kernel must keep to the memory it is given: sizes and element types are for ``fake`` to check.
 
-    >>> import talweg as tw
     >>> source = "void scale(const float *x, float *y, const int64_t *n) { for (int64_t i = 0; i < n[0]; i++) y[i] = 3 * x[i]; }"
     >>> scale = tw.library.op("scale", c=source, fake=tw.empty_like, gradient=lambda xs, ys, gs: [gs[0] * 3])
     >>> tw.jit(scale)(tw.ones(2))

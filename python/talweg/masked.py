@@ -2,17 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _native, _ops
 from ._checked import tensor_first, value_error
 from ._functions import dtypes, reductions
 from ._functions.arguments import axes_of, floating, is_complex, is_floating, tensor
-
-if TYPE_CHECKING:
-    from . import Tensor
-else:
-    from ._native import Tensor
+from ._native import Tensor
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean",
@@ -48,7 +44,6 @@ def _axes(input: Tensor, dim: Dims) -> list[int]:
 def sum(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.sum(tw.tensor([1.0, 2.0]), mask=tw.tensor([True, False])).item()
     1.0
     """
@@ -58,7 +53,6 @@ def sum(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = Non
 def prod(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.prod(tw.tensor([2.0, 3.0]), mask=tw.tensor([True, False])).item()
     2.0
     """
@@ -68,7 +62,6 @@ def prod(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def amax(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The largest of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.amax(tw.tensor([1.0, 2.0]), mask=tw.tensor([True, False])).item()
     1.0
     """
@@ -78,7 +71,6 @@ def amax(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def amin(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The smallest of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.amin(tw.tensor([1.0, 2.0]), mask=tw.tensor([False, True])).item()
     2.0
     """
@@ -98,7 +90,6 @@ def _place(op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The index of the largest of the elements that the mask keeps, in the input's type, as in PyTorch.
 
-    >>> import talweg as tw
     >>> tw.masked.argmax(tw.tensor([1.0, 2.0]), dtype=tw.int64, mask=tw.tensor([True, False])).item()
     0
     """
@@ -108,7 +99,6 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The index of the smallest of the elements that the mask keeps, in the input's type, as in PyTorch.
 
-    >>> import talweg as tw
     >>> tw.masked.argmin(tw.tensor([1.0, 2.0]), dtype=tw.int64, mask=tw.tensor([False, True])).item()
     1
     """
@@ -118,7 +108,6 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The running sum of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.cumsum(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([False, True])).tolist()
     [0.0, 2.0]
     """
@@ -128,7 +117,6 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tens
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The running product of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.cumprod(tw.tensor([3.0, 2.0]), 0, mask=tw.tensor([False, True])).tolist()
     [1.0, 2.0]
     """
@@ -144,7 +132,6 @@ def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Any) -> Tensor:
 def mean(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The mean of the elements that the mask keeps; NaN where it keeps none.
 
-    >>> import talweg as tw
     >>> tw.masked.mean(tw.tensor([1.0, 2.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     2.5
     """
@@ -157,7 +144,6 @@ def mean(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The median of the elements that the mask keeps; NaN where it keeps none.
 
-    >>> import talweg as tw
     >>> tw.masked.median(tw.tensor([1.0, 9.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     1.0
     """
@@ -168,7 +154,6 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 def logsumexp(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of the sum of exp(x) of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.logsumexp(tw.tensor([0.0, 0.0]), mask=tw.tensor([True, False])).item()
     0.0
     """
@@ -179,7 +164,6 @@ def logsumexp(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any
 def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
     """log(exp(x) + exp(y)) of the elements that the masks keep.
 
-    >>> import talweg as tw
     >>> tw.masked.logaddexp(tw.tensor([0.0]), tw.tensor([0.0]), other_mask=tw.tensor([False])).tolist()
     [0.0]
     """
@@ -192,7 +176,6 @@ def norm(
 ) -> Tensor:
     """The norm of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.norm(tw.tensor([3.0, 9.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     5.0
     """
@@ -209,7 +192,6 @@ def var(
 ) -> Tensor:  # fmt: skip
     """The variance of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.var(tw.tensor([1.0, 9.0, 3.0]), mask=tw.tensor([True, False, True])).item()
     2.0
     """
@@ -231,7 +213,6 @@ def std(
 ) -> Tensor:  # fmt: skip
     """The standard deviation of the elements that the mask keeps.
 
-    >>> import talweg as tw
     >>> tw.masked.std(tw.tensor([1.0, 9.0, 5.0]), unbiased=False, mask=tw.tensor([True, False, True])).item()
     2.0
     """
@@ -241,7 +222,6 @@ def std(
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Softmax of the elements that the mask keeps; the others get 0.
 
-    >>> import talweg as tw
     >>> tw.masked.softmax(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """
@@ -251,7 +231,6 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of ``softmax``.
 
-    >>> import talweg as tw
     >>> tw.masked.log_softmax(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [0.0, -inf]
     """
@@ -261,7 +240,6 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Softmax of the negative.
 
-    >>> import talweg as tw
     >>> tw.masked.softmin(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """
@@ -271,7 +249,6 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Tensor:
     """The elements that the mask keeps, divided by their norm, or by ``eps`` where that is greater; the others get 0.
 
-    >>> import talweg as tw
     >>> tw.masked.normalize(tw.tensor([3.0, 9.0]), 2.0, 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """

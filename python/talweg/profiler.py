@@ -1,6 +1,5 @@
 """Where the time goes: regions, lines and spans of a program, under PyTorch's names.
 
->>> import talweg as tw
 >>> x = tw.ones(64, 64)
 >>> with tw.profiler.profile() as prof:
 ...     with tw.profiler.record_function("product"):
@@ -88,7 +87,6 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None) -> 
 class record_function(contextlib.ContextDecorator):
     """A span with a name, in tables and timelines; a context manager and a decorator.
 
-    >>> import talweg as tw
     >>> with tw.profiler.record_function("forward"):
     ...     y = tw.ones(3).sum()
     """
@@ -193,7 +191,6 @@ class profile(contextlib.ContextDecorator):
     ``profile_memory``, ``with_stack``, ``with_flops``, ``with_modules`` and ``acc_events`` are accepted and change
     nothing: all devices, the planned memory, the user's lines and the operations are always recorded.
 
-    >>> import talweg as tw
     >>> step = tw.jit(lambda x: (x @ x).exp().sum())
     >>> with tw.profile() as prof:
     ...     value = step(tw.ones(64, 64)).item()

@@ -22,7 +22,6 @@ set_state = _native.set_random_state
 def seed(seed: "int | None" = None) -> int:
     """Begins the random numbers of this thread anew; without a seed, with one from the system. Returns the seed.
 
-    >>> import talweg as tw
     >>> tw.random.seed(3)
     3
     """
@@ -33,7 +32,6 @@ def seed(seed: "int | None" = None) -> int:
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
     """A scope after which the random numbers of this thread go on as if nothing had been drawn.
 
-    >>> import talweg as tw
     >>> g = tw.manual_seed(0)
     >>> with tw.random.fork_rng():
     ...     a = tw.rand(2)
@@ -51,7 +49,6 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
 def normal(shape: Any, mean: float = 0.0, std: float = 1.0, dtype: "DTypeLike | None" = None) -> "Tensor":
     """Normal random numbers.
 
-    >>> import talweg as tw
     >>> tw.random.normal((2, 3), mean=5.0, std=0.1).shape
     talweg.Size([2, 3])
     """
@@ -61,7 +58,6 @@ def normal(shape: Any, mean: float = 0.0, std: float = 1.0, dtype: "DTypeLike | 
 def permutation(n: int) -> "Tensor":
     """The numbers 0 to n - 1 in a random order.
 
-    >>> import talweg as tw
     >>> sorted(tw.random.permutation(4).tolist())
     [0, 1, 2, 3]
     """
@@ -71,7 +67,6 @@ def permutation(n: int) -> "Tensor":
 def bernoulli(p: Any, shape: Any = None) -> "Tensor":
     """True with probability ``p``.
 
-    >>> import talweg as tw
     >>> tw.random.bernoulli(1.0, (3,)).tolist()
     [True, True, True]
     """

@@ -1,6 +1,5 @@
 """The named tuples that functions with several results return, as ``torch.return_types`` has them.
 
->>> import talweg as tw
 >>> tw.max(tw.tensor([[1.0, 3.0]]), 1).indices
 tensor([1])
 """

@@ -30,7 +30,6 @@ def assert_close(
 ) -> None:
     """Raises an ``AssertionError`` unless two tensors, numbers, or sequences and dicts of them are close.
 
-    >>> import talweg as tw
     >>> tw.testing.assert_close(tw.ones(2), tw.ones(2) + 1e-7)
     """
     if (rtol is None) != (atol is None):

@@ -211,3 +211,29 @@ def test_a_traceback_ends_at_the_line_of_the_program():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     lines = done.stderr.splitlines()
     assert lines[-2].startswith('  File "<string>", line 2') and "did you mean 'dim'" in lines[-1], done.stderr
+
+
+def test_a_scalar_has_two_axes_to_exchange():
+    x = tw.tensor(3.0)
+    for y in (x.transpose(0, -1), x.swapaxes(-1, 0), tw.transpose(x, 0, 0), tw.swapdims(x, 0, 0)):
+        assert y.shape == () and y.item() == 3.0
+    with pytest.raises(IndexError, match="transpose: axis 1"):
+        x.transpose(1, 0)
+
+
+def test_functions_of_three_tensors_promote_as_arithmetic_does():
+    half, one, two = tw.ones(1, dtype="float16"), tw.tensor(1.0), tw.tensor(2, dtype="float64")
+    assert tw.addcmul(half, one, two).dtype == tw.addcdiv(half, one, two).dtype == tw.float16
+    assert tw.addcmul(tw.tensor([1]), tw.tensor([1.5]), one).dtype == tw.float32
+    assert tw.addcmul(tw.tensor([1]), tw.tensor([1]), tw.tensor([2]), value=0.5).tolist() == [1]  # a whole factor
+    assert tw.lerp(tw.tensor([1.0]), tw.tensor([2.0]), tw.tensor(0.5, dtype="float64")).dtype == tw.float32
+
+
+def test_calls_with_other_counts_of_arguments_say_what_is_taken():
+    x = tw.ones(1)
+    with pytest.raises(TypeError, match=r"exp\(\) missing 1 required positional argument: 'input'; it takes \(input\)"):
+        tw.exp()
+    with pytest.raises(TypeError, match=r"exp\(\) takes 1 positional argument but 3 were given; it takes \(input\)"):
+        tw.exp(x, 1, 2)
+    with pytest.raises(TypeError, match=r"ELU\(\) takes .* given; it takes \(alpha, inplace\)"):
+        tw.nn.ELU(1.0, False, 2)

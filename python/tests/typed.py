@@ -21,7 +21,13 @@ reveal_type(optimizer.state_dict())  # dict[str, Any]
 reveal_type(tw.train.Trainer(model, optimizer, DataLoader((x,))).fit(lambda x: model(x).sum()))  # talweg.train.history.History
 reveal_type(tw.fft.rfft(x, n=4))  # talweg.Tensor
 reveal_type(tw.nn.CrossEntropyLoss(label_smoothing=0.1))  # talweg.nn.layers.loss.CrossEntropyLoss
+reveal_type(nn.functional.conv2d(x, x, stride=2))  # talweg.Tensor
+reveal_type(nn.ELU(0.5, inplace=True)(x))  # talweg.Tensor
 nn.Linear("4", 8)  # wrong: a word for a number
+nn.ELU("0.5")  # wrong: a word for a number
+nn.MaxPool2d(2, strides=2)  # wrong: another library's spelling
+nn.functional.conv2d(x)  # wrong: no weights
+nn.functional.max_pool2d(x, "2")  # wrong: a word for a number
 x.no_such_method()  # wrong: there is none
 tw.zeros(2, dtype=3.5)  # wrong: no type
 tw.linalg.solve(x)  # wrong: one matrix alone

@@ -15,8 +15,14 @@ files! {
     axis,
     control,
     conv,
+    fft,
+    indexed,
+    linalg,
     matmul,
     moves,
+    order,
+    paged,
+    quant,
     scan,
 }
 
@@ -109,6 +115,8 @@ pub struct Claim {
     accepts: fn(&FlatNode, usize, &Layout) -> bool,
     /// Whether the kernel writes a result with this layout; all write contiguous ones.
     writes: fn(&FlatNode, usize, &Layout) -> bool,
+    /// The operand that the first result may overwrite: the kernel begins with a copy of it otherwise.
+    in_place: Option<usize>,
     /// The axis along which it only concatenates its operands.
     joins: fn(&FlatNode) -> Option<usize>,
     /// Whether it hands its result over piece by piece to the loop that takes it.
@@ -143,6 +151,7 @@ impl Claim {
             claims: |_, _| false,
             accepts: |_, _, _| false,
             writes: |_, _, _| false,
+            in_place: None,
             joins: |_| None,
             feeds: |_, _| false,
             is_fence: false,
@@ -167,6 +176,10 @@ pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
 /// Whether a node only holds back what uses its results, which are its operands.
 pub fn is_fence(n: &FlatNode) -> bool {
     claim(n).is_some_and(|c| c.is_fence)
+}
+/// The operand that a kernel's first result may overwrite.
+pub fn overwrites(n: &FlatNode) -> Option<usize> {
+    claim(n).and_then(|c| c.in_place)
 }
 /// The axis along which a kernel only concatenates its operands, if that is all it does.
 pub fn joins(n: &FlatNode) -> Option<usize> {

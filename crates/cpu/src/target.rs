@@ -41,6 +41,9 @@ impl Target for CpuTarget {
     fn is_barrier(&self, n: &FlatNode) -> bool {
         call::is_fence(n)
     }
+    fn overwrites(&self, n: &FlatNode) -> Option<usize> {
+        call::overwrites(n)
+    }
     fn concat_axis(&self, n: &FlatNode) -> Option<usize> {
         call::joins(n)
     }

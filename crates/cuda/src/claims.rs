@@ -5,6 +5,7 @@
 use crate::dnn::{self, Planned};
 use crate::emit::Kernel;
 use crate::emit::kernels::{self, Call, Operand};
+use crate::library::cufft::{self, Transform};
 use ir::{Attrs, FlatNode, Layout, Type};
 use passes::View;
 
@@ -16,6 +17,8 @@ pub struct Claim {
     pub kernels: fn(&Call) -> Option<Vec<Kernel>>,
     /// Bytes of scratch space that the kernels want.
     pub scratch: fn(&Attrs, &[Operand]) -> usize,
+    /// Its transform by cuFFT, from attributes and operands.
+    pub transform: fn(&Attrs, &[Operand]) -> Option<Transform>,
     /// Its cuDNN graph, from attributes, operands and results.
     pub network: fn(&Attrs, &[Operand], &[Operand]) -> Planned,
     /// The results as the cuDNN graph writes them; `None`: as they are.
@@ -24,6 +27,8 @@ pub struct Claim {
     pub around: fn(&[Operand], &[Operand]) -> Option<[Vec<Kernel>; 2]>,
     /// Whether cuDNN may run a composite of these input types; otherwise it is expanded.
     pub claims: fn(&[Type]) -> bool,
+    /// Whether its kernels compute a composite of these input types whole; otherwise it is expanded.
+    pub is_whole: fn(&FlatNode, &[Type]) -> bool,
     /// Whether an operand may have this layout; all may be contiguous.
     pub accepts: fn(&FlatNode, usize, &Layout) -> bool,
     /// The operand that the first result may overwrite: the kernels begin with a copy of it otherwise.
@@ -32,6 +37,8 @@ pub struct Claim {
     pub is_kernel_first: bool,
     /// Its floating-point operations.
     pub flops: fn(&FlatNode, &[View]) -> usize,
+    /// What a number that its kernels report is, and what is wrong with it; `None`: an index out of range.
+    pub failure: Option<(&'static str, &'static str)>,
     /// Whether its elements are their own indices, which loops compute instead of loading them.
     pub is_index: bool,
 }
@@ -43,14 +50,17 @@ impl Claim {
             op,
             kernels,
             scratch: |_, _| 0,
+            transform: |_, _| None,
             network: |_, _, _| None,
             results: |_, _| None,
             around: |_, _| None,
             claims: |_| false,
+            is_whole: |_, _| false,
             accepts: |_, _, _| false,
             in_place: None,
             is_kernel_first: false,
             flops: |n, _| n.outs[0].shape.count(),
+            failure: None,
             is_index: false,
         }
     }
@@ -62,7 +72,7 @@ impl Claim {
 
 /// The row of an op.
 pub fn claim(name: &str) -> Option<&'static Claim> {
-    kernels::CLAIMS.iter().chain(dnn::CLAIMS).copied().flatten().find(|c| c.op == name)
+    kernels::CLAIMS.iter().chain(dnn::CLAIMS).copied().chain([cufft::CLAIMS]).flatten().find(|c| c.op == name)
 }
 
 /// Ops of the table that the rewrites and schedules of this crate look for.
@@ -90,6 +100,7 @@ pub mod op {
     pub const RELU: &str = "relu";
     pub const RESHAPE: &str = "reshape";
     pub const SCALED_MATMUL: &str = "scaled_matmul";
+    pub const SCAN: &str = "scan";
     pub const SCATTER: &str = "scatter";
     pub const SCATTER_ADD: &str = "scatter_add";
     pub const SUM: &str = "sum";

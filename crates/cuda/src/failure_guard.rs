@@ -50,7 +50,7 @@ pub fn defer(fused: &Fused, reports: &[bool], memory: &mut MemoryPlan) {
 /// Guards every kernel that overwrites an input, if a kernel reports bad indices. A GEMM that updates KV caches is not
 /// guarded: it prefetches its weights before the previous launch has ended, which reading the status would prevent.
 pub fn guard(lowered: &mut Lowered) {
-    if !lowered.kernels().any(|(_, k)| k.args.contains(&Arg::Report)) {
+    if !lowered.reports() {
         return;
     }
     let plan = &lowered.plan;

@@ -5,6 +5,7 @@ use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::emit::skinny_gemm::{self, Part, Put};
 use crate::emit::{gemv, horizontal};
+use crate::rewrite::rows::MATMUL_BIAS;
 use ir::Slot;
 use passes::{Fused, Loop, Region, view_of};
 use std::ops::Range;
@@ -22,7 +23,7 @@ pub enum OwnGemm {
 pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
     wave.clone().find_map(|r| {
         let Region::Call { node, .. } = &fused.regions[r] else { return None };
-        if !matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias") {
+        if ![op::MATMUL, MATMUL_BIAS.name].contains(&fused.graph.nodes[*node].op.name) {
             return None;
         }
         let (_, args, outs) = fused.call(r)?;

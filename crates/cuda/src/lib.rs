@@ -19,6 +19,7 @@ mod memory;
 mod offline;
 mod program;
 mod rewrite;
+mod scan;
 pub mod target;
 
 pub use device::{Cuda, Properties, properties};

@@ -8,7 +8,9 @@ use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
 use crate::failure_guard;
 use crate::fuse_launches::{self, OwnGemm};
 use crate::library::cublas::{self, Gemm};
+use crate::library::cufft::Transform;
 use crate::library::epilogue::Epilogue;
+use crate::scan::ScanCode;
 use crate::target::{Gpu, GpuTarget};
 use ir::{Error, Graph, Layout, Meaning, Result, Slot};
 use passes::{Address, Fused, Loop, MemoryPlan, Plan, Region, Step, Watch, view_of};
@@ -29,7 +31,12 @@ pub enum Code {
         /// Launches before and after it.
         around: [Vec<Kernel>; 2],
     },
-    /// The node's own rule, on the host.
+    /// A Fourier transform of an operand into a result.
+    Fft(Transform, Box<[Operand; 2]>),
+    /// A scan.
+    Scan(Box<ScanCode>),
+    /// The node's own rule: a reference on copies of its operands on the host, or control flow over programs of the
+    /// device.
     Host {
         /// The node.
         node: usize,
@@ -89,16 +96,45 @@ impl Lowered {
         of_regions.chain(after)
     }
 
+    /// The scans among the regions.
+    fn scans(&self) -> impl Iterator<Item = (usize, &ScanCode)> {
+        self.code.iter().enumerate().filter_map(|(r, c)| if let Code::Scan(s) = c { Some((r, &**s)) } else { None })
+    }
+    /// Bytes of working memory of the scans, which run one after the other.
+    pub fn loop_bytes(&self) -> usize {
+        self.scans().map(|(_, s)| s.bytes).max().unwrap_or(0)
+    }
+    /// Every kernel, with those of scans.
+    pub fn every_kernel(&self) -> Vec<&Kernel> {
+        let inner = self.scans().flat_map(|(_, s)| s.parts()).flat_map(Lowered::every_kernel);
+        self.kernels().map(|(_, k)| k).chain(inner).collect()
+    }
+    /// Whether a kernel reports bad indices.
+    pub fn reports(&self) -> bool {
+        self.every_kernel().iter().any(|k| k.args.contains(&Arg::Report))
+    }
+
     /// The source of every kernel.
     pub fn sources(&self) -> String {
         let show = |(r, k): (usize, &Kernel)| {
             format!("// region {r}: {} blocks of {} threads, {:?}\n{}\n", k.grid, k.block, k.args, k.source)
         };
-        self.kernels().map(show).collect()
+        let own: String = self.kernels().map(show).collect();
+        let inner = |(r, s): (usize, &ScanCode)| {
+            format!(
+                "// region {r}: before the scan\n{}// region {r}: an iteration\n{}",
+                s.once.sources(),
+                s.each.sources()
+            )
+        };
+        own + &self.scans().map(inner).collect::<String>()
+    }
+    fn is_control(&self, node: usize) -> bool {
+        matches!(self.plan.fused.graph.nodes[node].op.meaning, Meaning::Control(_))
     }
     /// A line for each region, and the memory.
     pub fn explain(&self) -> String {
-        runtime::explain(&self.plan, &|r| match (&self.plan.fused.regions[r], &self.code[r]) {
+        let own = runtime::explain(&self.plan, &|r| match (&self.plan.fused.regions[r], &self.code[r]) {
             (Region::Loop(l), Code::Kernels(k)) => format!("loop {}x{}, {} launches", l.rows(), l.columns(), k.len()),
             (_, Code::Kernels(k)) => format!("{} launches", k.len()),
             (_, Code::Gemm(..)) => "cuBLASLt".to_string(),
@@ -106,8 +142,18 @@ impl Lowered {
                 format!("cuDNN with {} launches around it", before.len() + behind.len())
             }
             (_, Code::Network { .. }) => "cuDNN".to_string(),
+            (_, Code::Fft(..)) => "cuFFT".to_string(),
+            (_, Code::Scan(s)) => format!("{} iterations on the device", s.iterations.length()),
+            (_, Code::Host { node, .. }) if self.is_control(*node) => {
+                "control flow over programs of the device".to_string()
+            }
             (_, Code::Host { .. }) => "on the host".to_string(),
-        })
+        });
+        let inner = |(r, s): (usize, &ScanCode)| {
+            let before = if s.once.code.is_empty() { String::new() } else { s.once.explain() };
+            format!("region {r}, before the scan:\n{before}region {r}, each iteration:\n{}", s.each.explain())
+        };
+        own + &self.scans().map(inner).collect::<String>()
     }
 }
 
@@ -120,7 +166,15 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
     {
         return Ok(Some(gemm_code(gemm, &args, &outs)));
     }
-    let own = || kernels::kernels(n, &args, &outs, gpu.major).map(Code::Kernels);
+    if gpu.has_fft
+        && let Some(transform) = claim(n.op.name).and_then(|c| (c.transform)(&n.attrs, &args))
+    {
+        return Ok(Some(Code::Fft(transform, Box::new([args[0].clone(), outs[0].clone()]))));
+    }
+    if n.op.name == op::SCAN {
+        return Ok(Some(Code::Scan(Box::new(ScanCode::new(n, &args, &outs, gpu)?))));
+    }
+    let own = || kernels::kernels(n, &args, &outs, gpu.capability.0).map(Code::Kernels);
     if claim(n.op.name).is_some_and(|c| c.is_kernel_first)
         && let Some(code) = own()
     {
@@ -204,7 +258,7 @@ impl<'a> Lowering<'a> {
     fn is_launched(&self, wave: &Range<usize>) -> bool {
         self.code[wave.clone()].iter().flatten().any(|c| match c {
             Code::Kernels(list) => list.iter().any(|k| !k.is_move),
-            Code::Gemm(..) | Code::Network { .. } => true,
+            Code::Gemm(..) | Code::Network { .. } | Code::Fft(..) | Code::Scan(_) => true,
             Code::Host { .. } => false,
         })
     }

@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+mod control;
+
+use crate::claims::claim;
 use crate::dnn::Network;
 use crate::dnn::backend::Ready;
 use crate::driver::context::{Blame, Context, Function, failed};
@@ -9,7 +12,7 @@ use crate::driver::memsets::{self, SLOT};
 use crate::emit::kernels::Operand;
 use crate::emit::{Arg, Kernel};
 use crate::library::cublas::{CublasGemm, Gemm, WORKSPACE};
-use crate::library::nccl;
+use crate::library::{cufft, nccl};
 use crate::lower::{Code, Lowered};
 use crate::memory::storage::{Block, DeviceValue};
 use crate::target::Gpu;
@@ -17,13 +20,16 @@ use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
 use passes::{Address, Region, Source, Watch};
-use runtime::{Program, interrupt, reference, trace};
+use runtime::{Program, reference, trace};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Captured graphs kept at most, and addresses remembered.
 const CAPTURED_MAX: usize = 8;
+
+/// Launches of runs that are captured: one alone gains nothing, and very many take long to instantiate.
+const CAPTURED_LAUNCHES: Range<usize> = 2..1 << 16;
 
 /// An argument of a launch.
 enum Value {
@@ -53,6 +59,12 @@ enum Task {
         scratch: Address,
         slot: Option<usize>,
     },
+    Fft {
+        plan: cufft::Plan,
+        at: [Address; 2],
+    },
+    /// A scan: what comes first, and an iteration.
+    Scan(usize, Box<[Compiled; 2]>),
     Host(usize),
 }
 
@@ -82,7 +94,7 @@ struct Replays {
 /// A compiled graph.
 pub struct Compiled {
     context: Arc<Context>,
-    lowered: Lowered,
+    lowered: Arc<Lowered>,
     tasks: Vec<Task>,
     /// The tasks of each region.
     of_region: Vec<Range<usize>>,
@@ -96,7 +108,8 @@ pub struct Compiled {
     slots: Option<Block>,
     /// Programs of the sub-graphs of control nodes, by node.
     bodies: Vec<(Arc<Graph>, Compiled)>,
-    can_capture: bool,
+    /// What a run puts on the stream; `None` if it waits for the device in between.
+    launches: Option<usize>,
     replays: Mutex<Replays>,
 }
 
@@ -106,8 +119,16 @@ impl Compiled {
         context.enter()?;
         let supports = |n: &Network| context.has("a convolution", n);
         let is_faster = |p: &Gemm| CublasGemm::wins(context, p);
-        let gpu = Gpu { major: context.major, supports: &supports, is_faster: &is_faster };
-        let lowered = Lowered::new(graph, gpu, watch)?;
+        let gpu = Gpu {
+            capability: (context.major, context.minor),
+            supports: &supports,
+            is_faster: &is_faster,
+            has_fft: cufft::is_present(),
+        };
+        Compiled::of(context, Arc::new(Lowered::new(graph, gpu, watch)?))
+    }
+    /// Loads the code of a lowered graph.
+    fn of(context: &Arc<Context>, lowered: Arc<Lowered>) -> Result<Compiled> {
         let plan = &lowered.plan;
         let sources: Vec<&str> = lowered.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
@@ -149,6 +170,14 @@ impl Compiled {
                     tasks.push(Task::Network { ready, given, scratch: plan.scratch(r, 0), slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
+                Code::Fft(transform, operands) => {
+                    let plan = cufft::Plan::new(context, transform).map_err(|e| plan.blame(r, e))?;
+                    tasks.push(Task::Fft { plan, at: operands.each_ref().map(|o| lowered.address(o)) });
+                }
+                Code::Scan(s) => {
+                    let [once, each] = [&s.once, &s.each].map(|l| Compiled::of(context, l.clone()));
+                    tasks.push(Task::Scan(r, Box::new([once?, each?])));
+                }
                 Code::Host { node, .. } => {
                     for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
                         if let Attr::Graph(g) = a {
@@ -169,10 +198,15 @@ impl Compiled {
         }
         let consts = plan.constants.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
         let consts = consts.collect::<Result<_>>()?;
-        let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
+        let wanted = |t: &Task| match t {
+            Task::Network { ready, .. } => ready.workspace,
+            Task::Fft { plan, .. } => plan.workspace,
+            Task::Scan(_, parts) => parts[0].workspace.max(parts[1].workspace),
+            _ => 0,
+        };
         let workspace = tasks.iter().map(wanted).max().unwrap_or(0);
         let slots = if slots > 0 { Some(Block::new(context, slots * SLOT)?) } else { None };
-        let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
+        let launches = tasks.iter().map(|t| launches(&lowered, t)).sum::<Option<usize>>();
         Ok(Compiled {
             context: context.clone(),
             lowered,
@@ -183,7 +217,7 @@ impl Compiled {
             workspace,
             slots,
             bodies,
-            can_capture,
+            launches,
             replays: Mutex::default(),
         })
     }
@@ -262,6 +296,8 @@ impl Compiled {
                     let workspace = self.slot(*slot).unwrap_or_else(shared);
                     ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
+                Task::Fft { plan, at: [from, to] } => plan.run(at(from), at(to), bases[bases.len() - 1])?,
+                Task::Scan(r, parts) => self.run_scan(*r, parts, bases)?,
                 Task::Host(r) => self.run_on_host(*r, bases)?,
             }
         }
@@ -273,8 +309,8 @@ impl Compiled {
         Some(self.slots.as_ref()?.address + (slot? * SLOT) as u64)
     }
 
-    /// Runs a node's own rule on copies of its operands; collectives between GPUs stay on them where
-    /// that is asked for.
+    /// Runs a node's own rule: a reference on copies of its operands; control flow on the operands themselves.
+    /// Collectives between GPUs stay on them where that is asked for.
     fn run_on_host(&self, r: usize, bases: &[u64]) -> Result<()> {
         let Code::Host { node, args, outs } = &self.lowered.code[r] else { return Err(Error::bug("not the host's")) };
         let n = &self.lowered.plan.fused.graph.nodes[*node];
@@ -287,6 +323,9 @@ impl Compiled {
                 .map_err(|e| e.in_op(n.op.name).at(n.site))?
         {
             return Ok(());
+        }
+        if let Meaning::Control(rule) = n.op.meaning {
+            return self.run_control(n, rule, args, outs, bases).map_err(|e| e.in_op(n.op.name).at(n.site));
         }
         let mut values = Vec::with_capacity(args.len());
         for o in args {
@@ -301,7 +340,6 @@ impl Compiled {
         let call = Call { types: &types, attrs: &n.attrs };
         let results = match n.op.meaning {
             Meaning::Kernel(f) => f(&call, &values),
-            Meaning::Control(f) => f(&call, &values, &mut |g, a| self.run_body(g, a)),
             _ => Err(Error::bug("not a kernel")),
         };
         let results = results.map_err(|e| e.in_op(n.op.name).at(n.site))?;
@@ -316,23 +354,12 @@ impl Compiled {
         Ok(())
     }
 
-    fn run_body(&self, g: &Arc<Graph>, inputs: &[Literal]) -> Result<Vec<Literal>> {
-        interrupt::check()?;
-        let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
-        let results = match self.bodies.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
-            Some((_, p)) => p.run(&mut inputs)?,
-            // A graph the rule has made itself.
-            None => body(&self.context, g)?.run(&mut inputs)?,
-        };
-        results.iter().map(Buffer::read).collect()
-    }
-
     /// Runs the tasks, from the second time with the same addresses on as one captured graph.
     fn replay(&self, bases: &[u64]) -> Result<()> {
         if trace::is_on() {
             return self.run_traced(bases);
         }
-        if !self.can_capture {
+        if !self.launches.is_some_and(|n| CAPTURED_LAUNCHES.contains(&n)) {
             return self.run_tasks(0..self.tasks.len(), bases);
         }
         let mut replays = self.replays.lock();
@@ -382,6 +409,18 @@ impl Compiled {
     }
 }
 
+/// What a task puts on the stream; `None` if it waits for the device.
+fn launches(lowered: &Lowered, t: &Task) -> Option<usize> {
+    match t {
+        Task::Host(_) => None,
+        Task::Scan(r, parts) => {
+            let Code::Scan(s) = &lowered.code[*r] else { return None };
+            Some(parts[0].launches? + parts[1].launches? * s.iterations.length())
+        }
+        _ => Some(1),
+    }
+}
+
 /// A kernel of a region with its arguments.
 fn launch(context: &Context, lowered: &Lowered, region: usize, k: &Kernel, f: Function) -> Result<Task> {
     let number = k.args.contains(&Arg::Report).then(|| context.blame(blame(&lowered.plan, region)));
@@ -408,10 +447,14 @@ fn blame(plan: &passes::Plan, region: usize) -> Blame {
     let (graph, regions) = (&plan.fused.graph, &plan.fused.regions);
     let wave = plan.fused.waves.iter().find(|w| w.contains(&region)).cloned().unwrap_or(region..region + 1);
     let called = |r: usize| if let Region::Call { node, .. } = &regions[r] { Some(*node) } else { None };
-    let is_indexed = |i: &usize| graph.nodes[*i].attrs.size("axis").is_ok();
-    let node = wave.filter_map(called).find(is_indexed).unwrap_or(regions[region].nodes()[0] as usize);
+    let failure = |i: usize| claim(graph.nodes[i].op.name).and_then(|c| c.failure);
+    let is_reported = |i: &usize| graph.nodes[*i].attrs.size("axis").is_ok() || failure(*i).is_some();
+    let node = wave.filter_map(called).find(is_reported).unwrap_or(regions[region].nodes()[0] as usize);
     let n = &graph.nodes[node];
     let site = n.site;
+    if let Some((before, after)) = failure(node) {
+        return Blame { op: n.op.name.to_string(), site, before, after: after.to_string() };
+    }
     if let (Ok(classes), Ok(ignored), Ok(op)) = (n.attrs.int("classes"), n.attrs.int("ignored"), n.attrs.str("op")) {
         let after = format!("is not among 0..{classes}, nor the ignored {ignored}");
         return Blame { op: op.to_string(), site, before: "class", after };
@@ -447,6 +490,9 @@ impl Program for Compiled {
         bases.extend(self.consts.iter().map(|c| c.address));
         let arena = Block::new(&self.context, plan.memory.arena_bytes)?;
         bases.push(arena.address);
+        let loops = self.lowered.loop_bytes();
+        let loops = (loops > 0).then(|| Block::new(&self.context, loops)).transpose()?;
+        bases.push(loops.as_ref().map_or(0, |b| b.address));
         let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
         bases.push(workspace.as_ref().map_or(0, |b| b.address));
         self.replay(&bases)?;

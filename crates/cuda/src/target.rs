@@ -15,7 +15,7 @@ use crate::rewrite::fp8::{self, transpose_operands};
 use crate::rewrite::fuse_bias::fuse_bias;
 use crate::rewrite::fuse_epilogue::{self, decompose_activations};
 use crate::rewrite::nhwc::nhwc;
-use ir::{FlatNode, Layout, Result, Type};
+use ir::{FlatNode, Layout, Result, Slot, Type};
 use passes::{Fused, MemoryPlan, Stage, Target, View, rematerialize};
 
 /// Whether cuDNN is present and has an engine for a network.
@@ -27,17 +27,20 @@ pub type IsFaster<'a> = &'a dyn Fn(&Gemm) -> bool;
 /// The GPU and its libraries, as far as a plan depends on them.
 #[derive(Clone, Copy)]
 pub struct Gpu<'a> {
-    /// The major number of its compute capability.
-    pub major: u32,
+    /// Its compute capability.
+    pub capability: (u32, u32),
     /// What cuDNN supports.
     pub supports: Supports<'a>,
     /// Which epilogues pay.
     pub is_faster: IsFaster<'a>,
+    /// Whether cuFFT is present.
+    pub has_fft: bool,
 }
 
 /// Whether a composite runs as one on a GPU of this compute capability.
 pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32), supports: Supports) -> bool {
-    attention::claims(n, types, capability.0)
+    claim(n.op.name).is_some_and(|c| (c.is_whole)(n, types))
+        || attention::claims(n, types, capability.0)
         || fuse_epilogue::claims(n, types)
         || fp8::claims(n, types, capability)
         || (dnn::claims(n.op.name, types) && dnn::whole(n, types).is_some_and(|network| supports(&network)))
@@ -74,7 +77,7 @@ impl Target for GpuTarget<'_> {
         vec![
             Stage::regions("rematerialize", rematerialize),
             Stage::regions("launch_order", launch_order),
-            Stage::regions("fuse_launches", |f| fuse_launches(f, self.gpu.major)),
+            Stage::regions("fuse_launches", |f| fuse_launches(f, self.gpu.capability.0)),
         ]
     }
     fn row_max(&self, rows: usize) -> usize {
@@ -104,7 +107,11 @@ impl Target for GpuTarget<'_> {
     }
     /// A call of the host may fail. Kernels report bad indices later, see [`failure_guard`].
     fn may_fail(&self, _: &Fused, region: usize) -> bool {
-        matches!(self.code[region], Some(Code::Host { .. }))
+        match &self.code[region] {
+            Some(Code::Host { .. }) => true,
+            Some(Code::Scan(s)) => s.leaves_device(),
+            _ => false,
+        }
     }
 
     fn select(&mut self, fused: &Fused) -> Result<()> {
@@ -114,11 +121,16 @@ impl Target for GpuTarget<'_> {
     fn restrict_donors(&self, fused: &Fused, memory: &mut MemoryPlan) {
         let reports = |c: &Option<Code>| match c {
             Some(Code::Kernels(list)) => list.iter().any(|k| k.args.contains(&Arg::Report)),
+            Some(Code::Scan(s)) => s.parts().iter().any(|l| l.reports()),
             _ => false,
         };
         failure_guard::defer(fused, &self.code.iter().map(reports).collect::<Vec<_>>(), memory);
+        // A scan writes its results by copies too, which no status holds back.
+        let is_scan = |r: usize| matches!(self.code[r], Some(Code::Scan(_)));
+        let scanned = |s: Slot| (0..fused.regions.len()).any(|r| is_scan(r) && fused.regions[r].writes().contains(&s));
+        memory.buffers.iter_mut().filter(|b| scanned(b.slot)).for_each(|b| b.donor = None);
     }
     fn lower(&mut self, fused: &Fused, memory: &MemoryPlan) -> Result<Vec<usize>> {
-        lower(fused, memory, &mut self.code, self.gpu.major)
+        lower(fused, memory, &mut self.code, self.gpu.capability.0)
     }
 }

@@ -67,11 +67,15 @@ fn sources() -> Vec<String> {
                 let case = Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() };
                 // An op may refuse a type.
                 let Ok(g) = reference::graph_of(op, &case) else { continue };
-                let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
-                let plan =
-                    Lowered::new(g, Gpu { major: 9, supports: &|_| false, is_faster: &|_| false }, &mut Watch::none())
-                        .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
-                all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
+                let is_whole = |n: &ir::FlatNode, t: &[ir::Type]| talweg_cuda::target::claims(n, t, (9, 0), &|_| false);
+                let g = passes::optimize(&g, &is_whole, &reference::run_node).unwrap();
+                let plan = Lowered::new(
+                    g,
+                    Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false, has_fft: true },
+                    &mut Watch::none(),
+                )
+                .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                all.extend(plan.every_kernel().into_iter().map(|k| k.source.clone()));
             }
         }
     }
@@ -85,9 +89,13 @@ fn golden() -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap());
     let of = |text: String| {
         let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
-        let plan = Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none())
-            .unwrap();
-        plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
+        let plan = Lowered::new(
+            graph,
+            Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true, has_fft: true },
+            &mut Watch::none(),
+        )
+        .unwrap();
+        plan.every_kernel().into_iter().map(|k| k.source.clone()).collect::<Vec<_>>()
     };
     files.flat_map(of).collect()
 }

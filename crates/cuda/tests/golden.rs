@@ -14,8 +14,12 @@ const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan =
-        Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none()).unwrap();
+    let plan = Lowered::new(
+        graph,
+        Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true, has_fft: true },
+        &mut Watch::none(),
+    )
+    .unwrap();
     let mut out = String::new();
     for (r, w) in plan.code.iter().enumerate() {
         match w {
@@ -33,6 +37,10 @@ fn kernels(text: &str) -> String {
                 n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
                 n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());
             }
+            Code::Fft(t, _) => writeln!(out, "// region {r}: {t:?}\n").unwrap(),
+            Code::Scan(s) => {
+                writeln!(out, "// region {r}: {} iterations\n{}", s.iterations.length(), s.each.sources()).unwrap()
+            }
             Code::Host { node, .. } => {
                 writeln!(out, "// region {r}: {} on the host\n", plan.plan.fused.graph.nodes[*node].op.name).unwrap();
             }
@@ -44,7 +52,7 @@ fn kernels(text: &str) -> String {
 /// The graph, or the waves of regions, after a stage of the GPU.
 fn stage(name: &str, text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let target = GpuTarget::new(Gpu { major: 9, supports: &|_| true, is_faster: &|_| true });
+    let target = GpuTarget::new(Gpu { capability: (9, 0), supports: &|_| true, is_faster: &|_| true, has_fft: true });
     let mut stages = passes::target_stages(&target);
     let last = stages.iter().position(|s| s.name == name).unwrap_or_else(|| panic!("no stage is named {name}"));
     stages.truncate(last + 1);

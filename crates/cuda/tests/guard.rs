@@ -9,7 +9,12 @@ use talweg_cuda::target::Gpu;
 fn planned(text: &str, updates: &[(u32, u32)]) -> Lowered {
     let mut graph = ir::Graph::parse(&format!("talweg graph 1\n{text}"), &ops::find).unwrap();
     graph.updates = updates.to_vec();
-    Lowered::new(graph, Gpu { major: 9, supports: &|_| false, is_faster: &|_| false }, &mut Watch::none()).unwrap()
+    Lowered::new(
+        graph,
+        Gpu { capability: (9, 0), supports: &|_| false, is_faster: &|_| false, has_fft: true },
+        &mut Watch::none(),
+    )
+    .unwrap()
 }
 /// Kernels that write over an input.
 fn writers(plan: &Lowered) -> Vec<&Kernel> {

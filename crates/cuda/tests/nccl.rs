@@ -2,8 +2,8 @@
 //! GPU or the library is missing. Several GPUs need several processes.
 
 use ir::{
-    AttrKind, Attrs, Buffer, Call, DType, DevicePeers, Grad, Graph, Literal, Meaning, ORDERED, Op, Peers, PeersHandle,
-    Site, Type, Types,
+    AttrKind, Attrs, Buffer, Call, DType, DevicePeers, Grad, Graph, Literal, Meaning, Op, Peers, PeersHandle, Site,
+    Type, Types,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +18,16 @@ const fn row(name: &'static str, attrs: &'static [(&'static str, AttrKind)]) -> 
         infer: |c: &Call| Ok(Types::from_iter([c.types[0].clone()])),
         meaning: Meaning::Kernel(|_, _| Err(ir::Error::value("it went through the host"))),
         grad: Grad::Zero,
+        effect: ir::Effect::Ordered,
         ..Op::DEFAULT
     }
 }
-static ALL_REDUCE: Op =
-    row("all_reduce", &[("how", AttrKind::Str), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
-static REDUCE: Op = row(
-    "reduce",
-    &[("how", AttrKind::Str), ("root", AttrKind::Int), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)],
-);
-static REDUCE_SCATTER: Op =
-    row("reduce_scatter", &[("how", AttrKind::Str), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
-static BROADCAST: Op =
-    row("broadcast_from", &[("root", AttrKind::Int), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
-static ALL_GATHER: Op = row("all_gather", &[("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
-static ALL_TO_ALL: Op = row("all_to_all", &[("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
+static ALL_REDUCE: Op = row("all_reduce", &[("how", AttrKind::Str), ("group", AttrKind::Peers)]);
+static REDUCE: Op = row("reduce", &[("how", AttrKind::Str), ("root", AttrKind::Int), ("group", AttrKind::Peers)]);
+static REDUCE_SCATTER: Op = row("reduce_scatter", &[("how", AttrKind::Str), ("group", AttrKind::Peers)]);
+static BROADCAST: Op = row("broadcast_from", &[("root", AttrKind::Int), ("group", AttrKind::Peers)]);
+static ALL_GATHER: Op = row("all_gather", &[("group", AttrKind::Peers)]);
+static ALL_TO_ALL: Op = row("all_to_all", &[("group", AttrKind::Peers)]);
 
 /// Group 0 is this process alone; in group 1 there is another that says the same of itself.
 struct Fake(usize);
@@ -66,7 +61,7 @@ impl DevicePeers for Fake {
 fn run(device: &Arc<dyn runtime::Device>, op: &'static Op, attrs: Attrs, x: &Literal) -> ir::Result<Literal> {
     let mut g = Graph::new();
     let at = g.input("x", &Type::new(x.dtype(), x.shape().clone()), Site::UNKNOWN);
-    let y = g.push(op, &[at], attrs.with(ORDERED, true), Site::UNKNOWN)?;
+    let y = g.push(op, &[at], attrs, Site::UNKNOWN)?;
     g.outputs.push(y);
     device.compile(g)?.run(&mut [Buffer::Host(x.clone())])?[0].read()
 }

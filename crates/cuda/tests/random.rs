@@ -14,7 +14,7 @@ fn plans_of_random_graphs_keep_values_apart() {
         let s = with_gradients(&random_graph(seed)).unwrap();
         let g = passes::optimize(&s.graph, &|_, _| false, &runtime::reference::run_node).unwrap();
         for is_there in [false, true] {
-            let gpu = Gpu { major: 9, supports: &|_| is_there, is_faster: &|_| is_there };
+            let gpu = Gpu { capability: (9, 0), supports: &|_| is_there, is_faster: &|_| is_there, has_fft: true };
             Lowered::new(g.clone(), gpu, &mut Watch::none()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{s}"));
         }
     }

@@ -1,6 +1,9 @@
 //! The flat graph: nodes in topological order, what passes rewrite and devices compile.
 
-use crate::{Attrs, Call, Error, ErrorKind, INPUT, Literal, Node, Op, Result, Shape, Site, Source, Type, Types, Value};
+use crate::{
+    Attrs, Call, Effect, Error, ErrorKind, INPUT, Literal, Node, ORDERED, Op, Result, Shape, Site, Source, Type, Types,
+    Value,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -39,7 +42,11 @@ pub struct FlatNode {
 impl FlatNode {
     /// True if it must run in the order of the program among others of its kind.
     pub fn is_ordered(&self) -> bool {
-        self.attrs.bool(crate::ORDERED).unwrap_or(false)
+        match self.op.effect {
+            Effect::Ordered => true,
+            Effect::Stated => self.attrs.bool(ORDERED).unwrap_or(false),
+            Effect::None | Effect::Starts => false,
+        }
     }
 }
 

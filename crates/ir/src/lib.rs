@@ -6,6 +6,7 @@
 
 mod attr;
 mod binary;
+pub mod blocks;
 mod buffer;
 mod bytes;
 mod custom;
@@ -39,8 +40,8 @@ pub use literal::Literal;
 pub use node::{Node, Source, Value, Var, VarGuard, VarStorage, is_grad_on, mark, no_grad, set_grad, set_place};
 pub use num_complex::Complex;
 pub use op::{
-    Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED,
-    OnComplex, Op, Out, RunGraph, SOON, Scalar, Type, Types,
+    Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Effect, Grad, GradCall, INPUT, Meaning, Monoid,
+    ORDERED, OnComplex, Op, Out, RunGraph, Scalar, Type, Types,
 };
 pub use peers::{Alone, DevicePeers, Peers, PeersHandle};
 pub use setting::{Setting, SettingRead, record_settings};

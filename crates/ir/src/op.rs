@@ -1,7 +1,7 @@
 //! The row of the op table: everything the system knows about an op is said here once.
 
 use crate::verify::RANK_MAX;
-use crate::{Attr, AttrKind, Attrs, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
+use crate::{Attr, AttrKind, Attrs, Buffer, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ pub enum Monoid {
 }
 
 /// Runs a sub-graph on values: what control-flow ops are given to execute their bodies.
-pub type RunGraph<'a> = &'a mut dyn FnMut(&Arc<Graph>, &[Literal]) -> Result<Vec<Literal>>;
+pub type RunGraph<'a> = &'a mut dyn FnMut(&Arc<Graph>, &[Buffer]) -> Result<Vec<Buffer>>;
 
 /// What an op computes.
 #[derive(Clone, Copy)]
@@ -242,8 +242,8 @@ pub enum Meaning {
     Kernel(fn(&Call, &[Literal]) -> Result<Vec<Literal>>),
     /// Other ops; devices may claim it, else it is decomposed.
     Composite(fn(&Call, &[Value]) -> Result<Vec<Value>>),
-    /// Control flow over the sub-graphs in its attributes.
-    Control(fn(&Call, &[Literal], RunGraph) -> Result<Vec<Literal>>),
+    /// Control flow over the sub-graphs in its attributes, on values that stay where they are.
+    Control(fn(&Call, &[Buffer], RunGraph) -> Result<Vec<Buffer>>),
 }
 
 /// What a gradient rule gets.
@@ -384,16 +384,27 @@ pub struct Op {
     pub linear: bool,
     /// What it does with complex inputs.
     pub complex: OnComplex,
+    /// What it does beyond computing its results.
+    pub effect: Effect,
     /// Samples and worked examples.
     pub cases: fn() -> Vec<Case>,
 }
 
-/// An attribute that says, if true, that an op begins something which goes on while the rest is
-/// computed: it runs as soon as what it needs is there.
-pub const SOON: &str = "soon";
+/// What an op does beyond computing its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: passes may merge, move and drop it.
+    None,
+    /// Other processes see it. Such ops run one after the other in program order, and two of them stay two even if
+    /// they look alike.
+    Ordered,
+    /// It starts something that continues while the rest is computed: it runs as soon as its inputs exist.
+    Starts,
+    /// [`Effect::Ordered`] if the attribute [`ORDERED`] is true.
+    Stated,
+}
 
-/// An attribute that says, if true, that an op talks to other processes: such ops run one after the
-/// other, in the order of the program, and two of them are two even if they look alike.
+/// The attribute of an op whose calls state whether they are ordered.
 pub const ORDERED: &str = "ordered";
 
 impl Op {
@@ -410,6 +421,7 @@ impl Op {
         autocast: Autocast::Promote,
         linear: false,
         complex: OnComplex::Auto,
+        effect: Effect::None,
         cases: Vec::new,
     };
 

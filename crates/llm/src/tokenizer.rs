@@ -26,6 +26,9 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 /// Llama 3's words, with digits in groups of at most `{}`.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// Special tokens that end a turn, whatever a file says of them.
+const ENDS: [&str; 6] = ["<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>", "<|end|>"];
+
 fn foreign(e: impl std::fmt::Display) -> Error {
     Error::format(format!("tokenizer: {e}"))
 }
@@ -151,7 +154,11 @@ impl Tokenizer {
         };
         let inner: tokenizers::Tokenizer = json.to_string().parse().map_err(foreign)?;
         let id = |key: &str| gguf.size(&format!("tokenizer.ggml.{key}")).ok().and_then(|i| u32::try_from(i).ok());
-        let eos = ["eos_token_id", "eot_token_id", "eom_token_id"].iter().filter_map(|k| id(k)).collect();
+        let mut eos: Vec<u32> = ["eos_token_id", "eot_token_id", "eom_token_id"].iter().filter_map(|k| id(k)).collect();
+        let ends = (0u32..).zip(&vocabulary.tokens).filter(|(_, t)| ENDS.contains(t)).map(|(i, _)| i);
+        eos.extend(ends.filter(|i| vocabulary.special[*i as usize]));
+        let mut seen = std::collections::HashSet::new();
+        eos.retain(|t| seen.insert(*t));
         let adds_bos = gguf.bool("tokenizer.ggml.add_bos_token").unwrap_or(kind == "llama");
         let levels = byte_level();
         let piece = |(i, t): (usize, &&str)| match (vocabulary.special[i], kind) {
@@ -213,6 +220,10 @@ impl Tokenizer {
         }
         tokens.extend_from_slice(encoded.get_ids());
         Ok(tokens)
+    }
+    /// The tokens of a text that continues another: nothing begins.
+    pub fn encode_more(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.inner.encode_fast(text, false).map_err(foreign)?.get_ids().to_vec())
     }
     /// The bytes of a token; a special one has none. A character may be spread over several tokens.
     pub fn bytes(&self, token: u32) -> &[u8] {

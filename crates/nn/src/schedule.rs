@@ -1,7 +1,8 @@
 //! Learning rates that change with the step: pure functions of it, so that a resumed run needs to
 //! know nothing but its step. Only [`Plateau`] looks at how training goes and has a state.
 
-use crate::optim::Optimizer;
+use crate::optim::settings::described;
+use crate::optim::{Described, Optimizer};
 use std::f64::consts::PI;
 use tensor::Result;
 
@@ -46,15 +47,21 @@ impl Schedule for Constant {
     }
 }
 
-/// Multiplied by `gamma` after every `every` steps (PyTorch's `StepLR`).
-#[derive(Clone, Debug, PartialEq)]
-pub struct StepDecay {
-    /// The first learning rate.
-    pub lr: f64,
-    /// Steps between two changes; 0 counts as 1.
-    pub every: usize,
-    /// Factor of each change.
-    pub gamma: f64,
+/// The schedules that PyTorch has, with the defaults of their settings.
+pub static ROWS: &[Described] =
+    &[StepDecay::DESCRIBED, Exponential::DESCRIBED, Cosine::DESCRIBED, OneCycle::DESCRIBED, Plateau::DESCRIBED];
+
+described! {
+    /// Multiplied by `gamma` after every `every` steps.
+    StepDecay = "StepLR" {
+        /// The first learning rate.
+        lr: f64;
+        /// Steps between two changes; 0 counts as 1.
+        every: usize;
+        ..
+        /// Factor of each change.
+        gamma: f64 = 0.1;
+    }
 }
 impl Schedule for StepDecay {
     fn lr(&self, step: usize) -> f64 {
@@ -62,13 +69,15 @@ impl Schedule for StepDecay {
     }
 }
 
-/// Multiplied by `gamma` at every step (PyTorch's `ExponentialLR`).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Exponential {
-    /// The first learning rate.
-    pub lr: f64,
-    /// Factor of each step.
-    pub gamma: f64,
+described! {
+    /// Multiplied by `gamma` at every step.
+    Exponential = "ExponentialLR" {
+        /// The first learning rate.
+        lr: f64;
+        /// Factor of each step.
+        gamma: f64;
+        ..
+    }
 }
 impl Schedule for Exponential {
     fn lr(&self, step: usize) -> f64 {
@@ -76,15 +85,17 @@ impl Schedule for Exponential {
     }
 }
 
-/// Half a cosine from `lr` down to `lr_min` (Loshchilov and Hutter 2017), which then stays.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cosine {
-    /// The first learning rate.
-    pub lr: f64,
-    /// The last learning rate.
-    pub lr_min: f64,
-    /// Steps until the last one is reached.
-    pub steps: usize,
+described! {
+    /// Half a cosine from `lr` down to `lr_min` (Loshchilov and Hutter 2017), which then stays.
+    Cosine = "CosineAnnealingLR" {
+        /// The first learning rate.
+        lr: f64;
+        /// Steps until the last one is reached.
+        steps: usize;
+        ..
+        /// The last learning rate.
+        lr_min as "eta_min": f64 = 0.0;
+    }
 }
 impl Schedule for Cosine {
     fn lr(&self, step: usize) -> f64 {
@@ -100,25 +111,20 @@ fn portion(step: f64, steps: f64) -> f64 {
     if step >= steps { 1.0 } else { step / steps }
 }
 
-/// Up to `lr_max` and down to almost nothing in one run (Smith and Topin 2018; PyTorch's
-/// `OneCycleLR`), along half cosines.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OneCycle {
-    /// The largest learning rate.
-    pub lr_max: f64,
-    /// Steps of the whole run.
-    pub steps: usize,
-    /// Portion of the run that goes up.
-    pub rise: f64,
-    /// The largest learning rate divided by the first.
-    pub div: f64,
-    /// The first learning rate divided by the last.
-    pub final_div: f64,
-}
-impl OneCycle {
-    /// With PyTorch's defaults.
-    pub fn new(lr_max: f64, steps: usize) -> OneCycle {
-        OneCycle { lr_max, steps, rise: 0.3, div: 25.0, final_div: 1e4 }
+described! {
+    /// Up to `lr_max` and down to almost nothing in one run (Smith and Topin 2018), along half cosines.
+    OneCycle = "OneCycleLR" {
+        /// The largest learning rate.
+        lr_max: f64;
+        /// Steps of the whole run.
+        steps: usize;
+        ..
+        /// Portion of the run that goes up.
+        rise as "pct_start": f64 = 0.3;
+        /// The largest learning rate divided by the first.
+        div as "div_factor": f64 = 25.0;
+        /// The first learning rate divided by the last.
+        final_div as "final_div_factor": f64 = 1e4;
     }
 }
 impl Schedule for OneCycle {
@@ -153,54 +159,41 @@ impl<S: Schedule> Schedule for Warmup<S> {
     }
 }
 
-/// Smaller by `factor` whenever a figure has not improved for a while (PyTorch's
-/// `ReduceLROnPlateau`).
-///
-/// ```
-/// # use talweg_nn::schedule::Plateau;
-/// let mut plateau = Plateau { patience: 1, ..Plateau::new(0.1) };
-/// let rates: Vec<f64> = [1.0, 0.9, 0.9, 0.9, 0.9].iter().map(|&loss| plateau.observe(loss)).collect();
-/// assert_eq!(rates, [0.1, 0.1, 0.1, 0.1 * 0.1, 0.1 * 0.1]);
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plateau {
-    /// The learning rate now.
-    pub lr: f64,
-    /// Larger figures are better: an accuracy instead of a loss.
-    pub maximize: bool,
-    /// Factor of each change.
-    pub factor: f64,
-    /// Figures without improvement that are put up with.
-    pub patience: usize,
-    /// Portion of the best figure that counts as improvement.
-    pub threshold: f64,
-    /// Figures after a change that do not count.
-    pub cooldown: usize,
-    /// The smallest learning rate.
-    pub lr_min: f64,
-    /// The best figure so far.
-    pub best: Option<f64>,
-    /// Figures since then without improvement.
-    pub bad: usize,
-    /// Figures left that do not count.
-    pub cooling: usize,
+described! {
+    /// Smaller by `factor` whenever a figure has not improved for a while.
+    ///
+    /// ```
+    /// # use talweg_nn::schedule::Plateau;
+    /// let mut plateau = Plateau { patience: 1, ..Plateau::new(0.1) };
+    /// let rates: Vec<f64> = [1.0, 0.9, 0.9, 0.9, 0.9].iter().map(|&loss| plateau.observe(loss)).collect();
+    /// assert_eq!(rates, [0.1, 0.1, 0.1, 0.1 * 0.1, 0.1 * 0.1]);
+    /// ```
+    Plateau = "ReduceLROnPlateau" {
+        /// The learning rate now.
+        lr: f64;
+        ..
+        /// Factor of each change.
+        factor: f64 = 0.1;
+        /// Figures without improvement that are put up with.
+        patience: usize = 10;
+        /// Portion of the best figure that counts as improvement.
+        threshold: f64 = 1e-4;
+        /// Figures after a change that do not count.
+        cooldown: usize = 0;
+        /// The smallest learning rate.
+        lr_min as "min_lr": f64 = 0.0;
+        ..
+        /// Larger figures are better: an accuracy instead of a loss.
+        maximize: bool = false;
+        /// The best figure so far.
+        best: Option<f64> = None;
+        /// Figures since then without improvement.
+        bad: usize = 0;
+        /// Figures left that do not count.
+        cooling: usize = 0;
+    }
 }
 impl Plateau {
-    /// For a loss, with PyTorch's defaults.
-    pub fn new(lr: f64) -> Plateau {
-        Plateau {
-            lr,
-            maximize: false,
-            factor: 0.1,
-            patience: 10,
-            threshold: 1e-4,
-            cooldown: 0,
-            lr_min: 0.0,
-            best: None,
-            bad: 0,
-            cooling: 0,
-        }
-    }
     /// Takes the newest figure and gives the learning rate to go on with. NaN is no improvement.
     pub fn observe(&mut self, figure: f64) -> f64 {
         let is_better = match self.best {

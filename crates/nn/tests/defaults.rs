@@ -4,7 +4,7 @@
 use cpu as _;
 use serde_json::{Map, Value as Json, json};
 use talweg_nn::optim::{Hyperparameter, LbfgsOptions, ROWS, Settings, Value};
-use talweg_nn::schedule::{OneCycle, Plateau};
+use talweg_nn::schedule;
 use talweg_nn::{
     AvgPoolOptions, BatchNorm, ConvOptions, GroupNorm, LayerNorm, MaxPoolOptions, RecurrentOptions, TransformerOptions,
 };
@@ -70,7 +70,6 @@ fn layers_and_schedules_have_pytorchs() {
     let (c, max, avg) = (ConvOptions::default(), MaxPoolOptions::default(), AvgPoolOptions::default());
     let one = |sizes: &talweg_nn::PerAxis| sizes.resolve(1, "").unwrap()[0];
     assert!(max.stride.is_none() && avg.stride.is_none() && avg.divisor_override.is_none());
-    let (cycle, plateau) = (OneCycle::new(0.1, 10), Plateau::new(0.1));
     let ours = [
         ("nn.LayerNorm", json!({"eps": layer.eps, "bias": layer.bias.is_some()})),
         ("nn.GroupNorm", json!({"eps": group.eps})),
@@ -86,15 +85,6 @@ fn layers_and_schedules_have_pytorchs() {
             "nn.TransformerEncoderLayer",
             json!({"dim_feedforward": t.inner, "dropout": t.dropout, "norm_first": t.norm_first}),
         ),
-        (
-            "optim.lr_scheduler.OneCycleLR",
-            json!({"pct_start": cycle.rise, "div_factor": cycle.div, "final_div_factor": cycle.final_div}),
-        ),
-        (
-            "optim.lr_scheduler.ReduceLROnPlateau",
-            json!({"factor": plateau.factor, "patience": plateau.patience, "threshold": plateau.threshold,
-                   "cooldown": plateau.cooldown, "min_lr": plateau.lr_min}),
-        ),
     ];
     for (name, ours) in ours {
         let theirs = find(&all, name).unwrap_or_else(|| panic!("no {name}"));
@@ -103,6 +93,10 @@ fn layers_and_schedules_have_pytorchs() {
             let given = theirs.get(setting).unwrap_or_else(|| panic!("{name} has no {setting}"));
             assert_eq!(value(default), value(given), "{name}.{setting}");
         }
+    }
+    for row in schedule::ROWS {
+        let name = format!("optim.lr_scheduler.{}", row.python);
+        assert_settings(&name, find(&all, &name).unwrap_or_else(|| panic!("no {name}")), (row.settings)());
     }
     // PyTorch's recurrent layers take these as keywords of one base.
     assert_eq!((r.layers, r.batch_first, r.bias, r.bidirectional, r.dropout), (1, false, true, false, 0.0));

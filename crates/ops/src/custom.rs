@@ -5,8 +5,8 @@
 use crate::batch::{over_batch, repeat};
 use crate::{Tensor, effects};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Custom, CustomOp, Grad, GradCall, Literal, Meaning, ORDERED, Op, Result,
-    Type, Types, Value, Vmap,
+    AttrKind, Attrs, Batch, BatchCall, Call, Custom, CustomOp, Effect, Grad, GradCall, Literal, Meaning, ORDERED, Op,
+    Result, Type, Types, Value, Vmap,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(run),
     grad: Grad::Rule(|c| named(c.attrs, |op| op.grad(c))),
     batch: Batch::Rule(batch),
-    cases: Vec::new,
+    effect: Effect::Stated,
     ..Op::DEFAULT
 };
 

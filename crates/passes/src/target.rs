@@ -1,7 +1,7 @@
 //! What the planner asks of a device. Defaults describe a device with the plainest kernels.
 
 use crate::{Fused, MemoryPlan, Region, Stage, View};
-use ir::{FlatNode, Layout, Result, SOON};
+use ir::{FlatNode, Layout, Result};
 
 /// A device, as [`crate::plan`] sees it: its own stages, what its kernels can do, and how it lowers regions.
 pub trait Target {
@@ -73,7 +73,7 @@ pub trait Target {
     /// Whether a region starts asynchronous work: it runs as soon as its operands are computed.
     fn starts_async(&self, fused: &Fused, region: usize) -> bool {
         matches!(&fused.regions[region], Region::Call { node, .. }
-            if fused.graph.nodes[*node].attrs.bool(SOON).unwrap_or(false))
+            if fused.graph.nodes[*node].op.effect == ir::Effect::Starts)
     }
 
     /// Chooses a kernel for each call, once the regions are final.

@@ -10,6 +10,7 @@ use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
 use ::tensor::{Shape, Tensor, Variable};
 use nn::optim::{self, Hyperparameter, Lbfgs, LbfgsOptions, Optimizer, Rule, Settings, Step, Value};
+use nn::schedule;
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -69,12 +70,14 @@ fn rule(kind: &str, settings: &Bound<'_, PyDict>) -> PyResult<Box<dyn Rule>> {
 type Rows<'py> = Vec<(&'static str, &'static str, Bound<'py, PyAny>, &'static str)>;
 
 /// The optimizers that Python makes by name: documentation and settings.
-fn rows(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+fn rows<'py>(
+    py: Python<'py>,
+    list: impl Iterator<Item = (&'static str, &'static str, Vec<Hyperparameter>)>,
+) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
-    for row in optim::ROWS {
+    for (name, doc, settings) in list {
         let one = |s: &Hyperparameter| Ok((s.name, s.python, object(py, &s.default)?, s.doc.trim()));
-        let settings = (row.settings)().iter().map(one).collect::<PyResult<Rows<'_>>>()?;
-        all.set_item(row.name, (row.doc.trim(), settings))?;
+        all.set_item(name, (doc.trim(), settings.iter().map(one).collect::<PyResult<Rows<'_>>>()?))?;
     }
     Ok(all)
 }
@@ -340,7 +343,8 @@ fn clip_grad_value(
 
 /// Adds the classes and functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("OPTIMIZERS", rows(m.py())?)?;
+    m.add("OPTIMIZERS", rows(m.py(), optim::ROWS.iter().map(|r| (r.name, r.doc, (r.settings)())))?)?;
+    m.add("SCHEDULES", rows(m.py(), schedule::ROWS.iter().map(|r| (r.python, r.doc, (r.settings)())))?)?;
     m.add_class::<PyOptimizer>()?;
     m.add_class::<PyLbfgs>()?;
     m.add_function(wrap_pyfunction!(clip_grad_norm, m)?)?;

@@ -6,7 +6,6 @@ use nn::train::{At, Checkpoint, Event, Every, Goal, Length, Plan, Run, Stop, Tas
 use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,12 +35,15 @@ fn event(task: Option<Task>, answer: &Bound<'_, PyAny>) -> PyResult<Event> {
     })
 }
 
-/// The task's name, which Python looks up, and its arguments. Names are interned: a step of a small model takes
-/// microseconds.
-fn named<'py>(py: Python<'py>, task: Task) -> PyResult<Bound<'py, PyTuple>> {
+/// The task's name, which Python looks up; in a tuple with its arguments, if it has any. Names are interned and alone
+/// in the tasks of every step: a step of a small model takes microseconds.
+fn named<'py>(py: Python<'py>, task: Task) -> PyResult<Bound<'py, PyAny>> {
     macro_rules! told {
-        ($name:literal $(, $x:expr)*) => {
-            (intern!(py, $name), $($x),*).into_pyobject(py)
+        ($name:literal) => {
+            Ok(intern!(py, $name).clone().into_any())
+        };
+        ($name:literal $(, $x:expr)+) => {
+            Ok((intern!(py, $name), $($x),+).into_pyobject(py)?.into_any())
         };
     }
     match task {
@@ -99,7 +101,7 @@ impl PyRun {
         self.stop.store(false, Ordering::Relaxed);
     }
     /// The next task and its arguments, given the result of the last one.
-    fn next<'py>(&self, py: Python<'py>, answer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    fn next<'py>(&self, py: Python<'py>, answer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (run, last) = &mut *self.run.lock();
         let event = event(*last, answer)?;
         if self.stop.load(Ordering::Relaxed) {
@@ -120,7 +122,7 @@ impl PyRun {
                     Stop::Early => "early",
                     Stop::Interrupted => "interrupted",
                 };
-                ("end", stop).into_pyobject(py)
+                Ok(("end", stop).into_pyobject(py)?.into_any())
             }
         }
     }

@@ -3,7 +3,8 @@
 //! Everything that is fast is tested against this.
 
 use ir::{
-    Call, Case, DType, FlatNode, Graph, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar, Site, Slot, Type,
+    Buffer, Call, Case, DType, FlatNode, Graph, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar, Site, Slot,
+    Type,
 };
 use passes::decompose;
 use std::sync::Arc;
@@ -70,7 +71,12 @@ pub fn run_node(n: &FlatNode, args: &[Literal]) -> Result<Vec<Literal>> {
         Meaning::Recast => vec![args[0].retyped(n.outs[0].dtype, n.outs[0].shape.clone())],
         Meaning::Reduce(m) => vec![reduce(m, &n.outs[0], &n.attrs.sizes("axes")?, &args[0])],
         Meaning::Kernel(f) => f(&call, args)?,
-        Meaning::Control(f) => f(&call, args, &mut |g: &Arc<Graph>, a: &[Literal]| run(g, a))?,
+        Meaning::Control(f) => {
+            let read = |list: &[Buffer]| list.iter().map(Buffer::read).collect::<Result<Vec<Literal>>>();
+            let host = |list: Vec<Literal>| list.into_iter().map(Buffer::Host).collect::<Vec<Buffer>>();
+            let mut run = |g: &Arc<Graph>, a: &[Buffer]| run(g, &read(a)?).map(host);
+            read(&f(&call, &host(args.to_vec()), &mut run)?)?
+        }
     })
 }
 

@@ -75,7 +75,7 @@ impl Keys {
     }
 
     /// The name of the client, if its key is good and its quota is not used up.
-    fn check(&self, headers: &HeaderMap) -> Answered<&str> {
+    pub fn check(&self, headers: &HeaderMap) -> Answered<&str> {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let bearer = text("authorization").and_then(|v| v.strip_prefix("Bearer "));
         let denied = || Failure::new(Kind::Unauthorized, "an API key is needed: Authorization: Bearer KEY");

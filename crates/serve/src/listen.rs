@@ -182,3 +182,21 @@ async fn connection<S>(
     // A client that goes away is no failure of the server.
     let _ = watcher.watch(connection).await;
 }
+
+/// Serves these routes at a listener until `ended` completes, then drains: no new connections, open requests are
+/// answered within `drain`. Returns whether all of them were.
+pub async fn serve_routes(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    connections_max: usize,
+    drain: Duration,
+    ended: impl Future<Output = ()>,
+) -> bool {
+    let (stop, stopped) = watch::channel(false);
+    let room = Arc::new(Semaphore::new(connections_max));
+    let accepting = tokio::spawn(accept(listener, router, tls, room, stopped));
+    ended.await;
+    let _ = stop.send(true);
+    tokio::time::timeout(drain, accepting).await.is_ok()
+}

@@ -23,12 +23,15 @@ const HOMONYMS: &[(&str, &[&str])] = &[
 /// device's own.
 const CLAIMS: &[&str] = &["crates/cuda/src/claims.rs", "crates/cuda/src/rewrite/rows.rs"];
 
-/// The names of all rows, from the lists of the op table.
+/// The names of all rows, from the lists of the op table and the rows of a device's own.
 pub fn rows(list_of: &[(String, String)]) -> BTreeSet<String> {
     let lists = list_of.iter().filter(|(path, _)| path.starts_with("crates/ops/src/") && path.ends_with("/mod.rs"));
     let blocks = lists.flat_map(|(_, text)| text.split("crate::table! {").skip(1));
     let names = blocks.flat_map(|b| b.split('}').next().unwrap_or("").split(','));
-    names.map(|n| n.trim().trim_end_matches('_').to_string()).filter(|n| !n.is_empty()).collect()
+    let names = names.map(|n| n.trim().trim_end_matches('_').to_string()).filter(|n| !n.is_empty());
+    let own = list_of.iter().filter(|(path, _)| CLAIMS.contains(&path.as_str()));
+    let own = own.flat_map(|(_, text)| text.split("kernel(").skip(1)).filter_map(|t| t.trim_start().strip_prefix('"'));
+    names.chain(own.filter_map(|t| t.split('"').next().map(str::to_string))).collect()
 }
 
 /// Reports the names of ops in a source file that is neither a row nor a claim.

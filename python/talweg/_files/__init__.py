@@ -282,7 +282,6 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, pickle_protocol: in
     and a file object as PyTorch's archive, which ``torch.load`` reads. The file is written atomically. Objects
     of other classes are refused: files hold data, not code. ``pickle_protocol`` has no effect.
 
-    >>> import talweg as tw
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "state.pt")
     >>> tw.save({"model": {"w": tw.ones(2)}, "epoch": 3}, path)
@@ -320,7 +319,6 @@ def load(
     ``map_location``: the device to read to, a dict of devices, or a function, as in PyTorch. ``mmap``: floats of a
     ``.pt`` or ``.npy`` file stay in the file until they are used.
 
-    >>> import talweg as tw
     >>> import io
     >>> file = io.BytesIO()
     >>> tw.save(tw.nn.Linear(2, 3).state_dict(), file)
@@ -391,7 +389,6 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
     Floats use the object's memory, so that who writes there changes the tensor; other types are copied.
 
-    >>> import talweg as tw
     >>> tw.frombuffer(bytearray(b"abcd"), dtype=tw.uint8, offset=1).tolist()
     [98, 99, 100]
     """
@@ -421,7 +418,6 @@ def from_file(filename: str | os.PathLike[str], shared: bool | None = None, size
 
     Floats stay in the file until they are used. Writing through to the file (``shared=True``) is refused.
 
-    >>> import talweg as tw
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
     >>> _ = open(path, "wb").write(b"abc")

@@ -3,16 +3,12 @@
 import builtins
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native
 from .._checked import value_error
+from .._native import Tensor
 from ..errors import OutOfRangeError
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
 
 FLOAT_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 

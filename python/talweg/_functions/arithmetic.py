@@ -1,16 +1,13 @@
 """Elementwise functions that PyTorch has beyond the op table, or with more settings."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import type_error, value_error
 from .arguments import floating, is_complex, is_floating, is_number, like, pair, tensor
+from .dtypes import alike, kind
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 _ONE = 1
@@ -26,7 +23,6 @@ def _scaled(other: Any, alpha: Any) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input + alpha * other``.
 
-    >>> import talweg as tw
     >>> tw.add(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [31.0, 42.0]
     """
@@ -37,7 +33,6 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input - alpha * other``.
 
-    >>> import talweg as tw
     >>> tw.sub(tw.tensor([31.0, 42.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [1.0, 2.0]
     """
@@ -48,7 +43,6 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``.
 
-    >>> import talweg as tw
     >>> tw.rsub(tw.tensor([1.0, 2.0]), 10.0).tolist()
     [9.0, 8.0]
     """
@@ -59,7 +53,6 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient, as it is or rounded: ``"trunc"`` toward zero, ``"floor"`` down.
 
-    >>> import talweg as tw
     >>> tw.div(tw.tensor([-7.0, 7.0]), 2.0, rounding_mode="trunc").tolist()
     [-3.0, 3.0]
     """
@@ -81,7 +74,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def float_power(input: Any, exponent: Any) -> Tensor:
     """The power in double precision.
 
-    >>> import talweg as tw
     >>> tw.float_power(tw.tensor([2, 3]), 2).tolist()
     [4.0, 9.0]
     """
@@ -94,7 +86,6 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 def heaviside(input: Any, values: Any) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero.
 
-    >>> import talweg as tw
     >>> tw.heaviside(tw.tensor([-1.5, 0.0, 2.0]), tw.tensor([0.5])).tolist()
     [0.0, 0.5, 1.0]
     """
@@ -109,7 +100,6 @@ def heaviside(input: Any, values: Any) -> Tensor:
 def gcd(input: Any, other: Any) -> Tensor:
     """The greatest common divisor.
 
-    >>> import talweg as tw
     >>> tw.gcd(tw.tensor([12, 18]), tw.tensor([8, 27])).tolist()
     [4, 9]
     """
@@ -135,7 +125,6 @@ def gcd(input: Any, other: Any) -> Tensor:
 def lcm(input: Any, other: Any) -> Tensor:
     """The least common multiple.
 
-    >>> import talweg as tw
     >>> tw.lcm(tw.tensor([4, 6]), tw.tensor([6, 21])).tolist()
     [12, 42]
     """
@@ -156,7 +145,6 @@ class FrexpResult(NamedTuple):
 def frexp(input: Any) -> FrexpResult:
     """Mantissa, from 0.5 up to 1 in magnitude, and exponent of two of each float.
 
-    >>> import talweg as tw
     >>> m, e = tw.frexp(tw.tensor([8.0, 0.3]))
     >>> m.tolist(), e.tolist()
     ([0.5, 0.6], [4, -1])
@@ -181,7 +169,6 @@ def frexp(input: Any) -> FrexpResult:
 def ldexp(input: Any, other: Any) -> Tensor:
     """``input * 2 ** other``.
 
-    >>> import talweg as tw
     >>> tw.ldexp(tw.tensor([1.0, 3.0]), tw.tensor([2, -1])).tolist()
     [4.0, 1.5]
     """
@@ -192,7 +179,6 @@ def ldexp(input: Any, other: Any) -> Tensor:
 def isposinf(input: Any) -> Tensor:
     """True for positive infinity.
 
-    >>> import talweg as tw
     >>> tw.isposinf(tw.tensor([tw.inf, -tw.inf, 1.0])).tolist()
     [True, False, False]
     """
@@ -203,7 +189,6 @@ def isposinf(input: Any) -> Tensor:
 def isneginf(input: Any) -> Tensor:
     """True for negative infinity.
 
-    >>> import talweg as tw
     >>> tw.isneginf(tw.tensor([tw.inf, -tw.inf, 1.0])).tolist()
     [False, True, False]
     """
@@ -214,7 +199,6 @@ def isneginf(input: Any) -> Tensor:
 def isreal(input: Any) -> Tensor:
     """True for numbers without an imaginary part.
 
-    >>> import talweg as tw
     >>> tw.isreal(tw.tensor([1.0 + 0.0j, 1.0j])).tolist()
     [True, False]
     """
@@ -225,7 +209,6 @@ def isreal(input: Any) -> Tensor:
 def sgn(input: Any) -> Tensor:
     """The sign; of complex numbers the number of the same angle and magnitude 1.
 
-    >>> import talweg as tw
     >>> tw.sgn(tw.tensor([3.0 + 4.0j, 0.0j])).tolist()
     [(0.6+0.8j), 0j]
     """
@@ -236,7 +219,6 @@ def sgn(input: Any) -> Tensor:
 def logit(input: Any, eps: float | None = None) -> Tensor:
     """``log(x / (1 - x))``, of ``x`` moved into ``[eps, 1 - eps]`` where that is given.
 
-    >>> import talweg as tw
     >>> tw.logit(tw.tensor([0.5, 1.0]), eps=0.25).tolist()
     [0.0, 1.0986123]
     """
@@ -248,7 +230,6 @@ def logit(input: Any, eps: float | None = None) -> Tensor:
 def polar(abs: Any, angle: Any) -> Tensor:
     """Complex numbers of these magnitudes and angles.
 
-    >>> import talweg as tw
     >>> tw.polar(tw.tensor([2.0]), tw.tensor([0.0])).tolist()
     [(2+0j)]
     """
@@ -260,7 +241,6 @@ def polar(abs: Any, angle: Any) -> Tensor:
 def conj_physical(input: Any) -> Tensor:
     """The complex conjugates.
 
-    >>> import talweg as tw
     >>> tw.conj_physical(tw.tensor([1.0j])).tolist()
     [-1j]
     """
@@ -271,7 +251,6 @@ def conj_physical(input: Any) -> Tensor:
 def resolve_conj(input: Any) -> Tensor:
     """The tensor itself: conjugation is never deferred in its memory.
 
-    >>> import talweg as tw
     >>> tw.resolve_conj(tw.tensor([1.0j])).tolist()
     [1j]
     """
@@ -282,7 +261,6 @@ def resolve_conj(input: Any) -> Tensor:
 def resolve_neg(input: Any) -> Tensor:
     """The tensor itself: negation is never deferred in its memory.
 
-    >>> import talweg as tw
     >>> tw.resolve_neg(tw.tensor([1.0])).tolist()
     [1.0]
     """
@@ -293,7 +271,6 @@ def resolve_neg(input: Any) -> Tensor:
 def fill(input: Any, value: Any) -> Tensor:
     """A tensor of this shape and type in which every element has a value.
 
-    >>> import talweg as tw
     >>> tw.fill(tw.zeros(2), 3.0).tolist()
     [3.0, 3.0]
     """
@@ -308,7 +285,6 @@ def fill(input: Any, value: Any) -> Tensor:
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """True for elements that are among others.
 
-    >>> import talweg as tw
     >>> tw.isin(tw.tensor([1, 2, 3]), tw.tensor([2, 3])).tolist()
     [False, True, True]
     """
@@ -344,29 +320,37 @@ Tensor.mH = property(lambda x: _ops.conj(x.mT) if is_complex(x) else x.mT, doc="
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``.
 
-    >>> import talweg as tw
     >>> tw.addcmul(tw.ones(1), tw.tensor([2.0]), tw.tensor([3.0]), value=2).tolist()
     [13.0]
     """
-    return _ops.addcmul(input, tensor1, tensor2, value)
+    x, a, b = alike(input, tensor1, tensor2)
+    return _ops.addcmul(x, a, b, int(value) if kind(x.dtype) < 2 else value)
 
 
 @public
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """``input + value * tensor1 / tensor2``.
 
-    >>> import talweg as tw
     >>> tw.addcdiv(tw.ones(1), tw.tensor([6.0]), tw.tensor([3.0]), value=2).tolist()
     [5.0]
     """
-    return _ops.addcdiv(input, tensor1, tensor2, value)
+    return _ops.addcdiv(*alike(input, tensor1, tensor2), value)
+
+
+@public
+def lerp(input: Any, end: Any, weight: Any) -> Tensor:
+    """``input + weight * (end - input)``.
+
+    >>> tw.lerp(tw.tensor([1.0, 2.0]), tw.tensor([10.0, 10.0]), 0.5).tolist()
+    [5.5, 6.0]
+    """
+    return _ops.lerp(*(alike(input, end, weight) if isinstance(weight, Tensor) else (*alike(input, end), weight)))
 
 
 @public(method=False)
 def pow(input: Any, exponent: Any) -> Tensor:
     """The power; either may be a number.
 
-    >>> import talweg as tw
     >>> tw.pow(2, tw.tensor([1.0, 3.0])).tolist()
     [2.0, 8.0]
     """
@@ -379,7 +363,6 @@ def pow(input: Any, exponent: Any) -> Tensor:
 def xlogy(input: Any, other: Any) -> Tensor:
     """``input * log(other)``, 0 where the input is 0.
 
-    >>> import talweg as tw
     >>> tw.xlogy(tw.tensor([0.0]), tw.tensor([0.0])).tolist()
     [0.0]
     """
@@ -390,7 +373,6 @@ def xlogy(input: Any, other: Any) -> Tensor:
 def clamp_min(input: Any, min: Any) -> Tensor:
     """Elements below ``min`` become that.
 
-    >>> import talweg as tw
     >>> tw.clamp_min(tw.tensor([1, 3]), 2).tolist()
     [2, 3]
     """
@@ -401,7 +383,6 @@ def clamp_min(input: Any, min: Any) -> Tensor:
 def clamp_max(input: Any, max: Any) -> Tensor:
     """Elements above ``max`` become that.
 
-    >>> import talweg as tw
     >>> tw.clamp_max(tw.tensor([1, 3]), 2).tolist()
     [1, 2]
     """
@@ -412,7 +393,6 @@ def clamp_max(input: Any, max: Any) -> Tensor:
 def complex(real: Any, imag: Any) -> Tensor:
     """Complex numbers of these parts.
 
-    >>> import talweg as tw
     >>> tw.complex(tw.tensor([1.0]), tw.tensor([2.0])).tolist()
     [(1+2j)]
     """
@@ -423,7 +403,6 @@ def complex(real: Any, imag: Any) -> Tensor:
 def fix(input: Any) -> Tensor:
     """Rounded toward zero: ``trunc``.
 
-    >>> import talweg as tw
     >>> tw.fix(tw.tensor([-1.5, 1.5])).tolist()
     [-1.0, 1.0]
     """

@@ -1,19 +1,15 @@
 """What a tensor says of itself: size, layout, device, type; and Python's own functions of it."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops as ops
 from .._checked import type_error, value_error
 from .._device import device as _device
+from .._native import Tensor
 from .._size import Count, Size
 from . import shapes
 from .register import PUBLIC, public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
 
 _native.set_size_class(Size)
 

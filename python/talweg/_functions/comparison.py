@@ -1,22 +1,17 @@
 """Questions about tensors: equal, close, of which kind."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _ops as ops
 from .._checked import type_error, value_error
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor, tensor
+from .._native import Tensor, tensor
 
 
 @public
 def equal(input: "Tensor", other: "Tensor") -> bool:
     """True if two tensors have the same shape and elements; ``eq`` compares element by element.
 
-    >>> import talweg as tw
     >>> tw.equal(tw.ones(2), tw.ones(2)), tw.equal(tw.ones(2), tw.ones(3))
     (True, False)
     """
@@ -29,7 +24,6 @@ def equal(input: "Tensor", other: "Tensor") -> bool:
 def isclose(input: "Tensor", other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> "Tensor":
     """True where elements differ by at most ``atol + rtol * |other|``.
 
-    >>> import talweg as tw
     >>> tw.isclose(tw.tensor([1.0, 2.0]), tw.tensor([1.0, 2.1])).tolist()
     [True, False]
     """
@@ -42,7 +36,6 @@ def isclose(input: "Tensor", other: Any, rtol: float = 1e-5, atol: float = 1e-8,
 def allclose(input: "Tensor", other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """True if all elements are close.
 
-    >>> import talweg as tw
     >>> tw.allclose(tw.ones(3), tw.ones(3) + 1e-7)
     True
     """
@@ -53,7 +46,6 @@ def allclose(input: "Tensor", other: Any, rtol: float = 1e-5, atol: float = 1e-8
 def is_tensor(obj: Any) -> bool:
     """True for a tensor.
 
-    >>> import talweg as tw
     >>> tw.is_tensor(tw.zeros(1)), tw.is_tensor([0.0])
     (True, False)
     """
@@ -64,7 +56,6 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: "Tensor") -> bool:
     """True for a tensor of real floats.
 
-    >>> import talweg as tw
     >>> tw.is_floating_point(tw.zeros(1)), tw.is_floating_point(tw.tensor([1]))
     (True, False)
     """
@@ -75,7 +66,6 @@ def is_floating_point(input: "Tensor") -> bool:
 def is_complex(input: "Tensor") -> bool:
     """True for a tensor of complex numbers.
 
-    >>> import talweg as tw
     >>> tw.is_complex(tw.tensor([1j]))
     True
     """
@@ -86,7 +76,6 @@ def is_complex(input: "Tensor") -> bool:
 def is_signed(input: "Tensor") -> bool:
     """True for a type with negative numbers.
 
-    >>> import talweg as tw
     >>> tw.is_signed(tw.tensor([1], dtype=tw.uint8))
     False
     """
@@ -97,7 +86,6 @@ def is_signed(input: "Tensor") -> bool:
 def is_nonzero(input: "Tensor") -> bool:
     """True if the only element is not zero.
 
-    >>> import talweg as tw
     >>> tw.is_nonzero(tw.tensor([0.0]))
     False
     """
@@ -110,7 +98,6 @@ def is_nonzero(input: "Tensor") -> bool:
 def numel(input: "Tensor") -> int:
     """The number of elements.
 
-    >>> import talweg as tw
     >>> tw.numel(tw.zeros(2, 3))
     6
     """
@@ -121,7 +108,6 @@ def numel(input: "Tensor") -> int:
 def is_same_size(input: "Tensor", other: "Tensor") -> bool:
     """True if two tensors have the same shape.
 
-    >>> import talweg as tw
     >>> tw.zeros(2).is_same_size(tw.ones(2))
     True
     """

@@ -1,16 +1,12 @@
 """Tensors of another element type or on another device."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native
 from .._checked import type_error
 from .._device import named
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 # Methods that convert, by the type they convert to.
 CONVERSIONS = {

@@ -7,11 +7,10 @@ from .. import _native
 from .._checked import type_error, value_error
 from .._device import named
 from .register import PUBLIC, public
+from .._native import Tensor
 
 if TYPE_CHECKING:
-    from .. import DTypeLike, Tensor
-else:
-    from .._native import Tensor
+    from .. import DTypeLike
 
 
 def finished(x: Any, device: Any = None, requires_grad: bool = False, layout: Any = None, out: Any = None) -> Any:
@@ -45,7 +44,6 @@ def linspace(
 ) -> "Tensor":  # fmt: skip
     """``steps`` numbers evenly spaced from ``start`` to ``end``; ``stop`` and ``num`` are NumPy's names.
 
-    >>> import talweg as tw
     >>> tw.linspace(0, 1, steps=3)
     tensor([0.0000, 0.5000, 1.0000])
     """
@@ -61,7 +59,6 @@ def logspace(
 ) -> "Tensor":  # fmt: skip
     """``steps`` numbers from ``base ** start`` to ``base ** end``, evenly spaced in their logarithms.
 
-    >>> import talweg as tw
     >>> tw.logspace(0, 2, steps=3)
     tensor([  1.,  10., 100.])
     """
@@ -75,7 +72,6 @@ def logspace(
 def as_tensor(data: Any, dtype: "DTypeLike | None" = None, device: Any = None) -> "Tensor":
     """A tensor from data: the tensor itself, or an array's memory, where nothing has to change.
 
-    >>> import talweg as tw
     >>> x = tw.ones(2)
     >>> tw.as_tensor(x) is x
     True
@@ -93,7 +89,6 @@ def asarray(
 ) -> "Tensor":
     """A tensor from numbers, sequences and arrays of other libraries; ``copy=False`` shares memory or raises.
 
-    >>> import talweg as tw
     >>> tw.asarray([1, 2])
     tensor([1, 2])
     """
@@ -106,7 +101,6 @@ def asarray(
 def scalar_tensor(s: Any, *, dtype: "DTypeLike | None" = None, device: Any = None, requires_grad: bool = False) -> "Tensor":
     """A tensor of one number, a float unless a type says otherwise.
 
-    >>> import talweg as tw
     >>> tw.scalar_tensor(2)
     tensor(2.)
     """

@@ -1,15 +1,15 @@
 """Element types: limits, promotion, and their other names."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._checked import type_error
+from .._native import Tensor, dtype
 from .register import PUBLIC, public
 
 if TYPE_CHECKING:
-    from .. import DTypeLike, Tensor, dtype
-else:
-    from .._native import Tensor, dtype
+    from .. import DTypeLike
 
 def _interned(cls: Any, what: Any) -> Any:
     return _native.dtype_of_name(what)
@@ -59,7 +59,6 @@ class _Info:
 def finfo(type: "DTypeLike | None" = None) -> _Info:
     """Limits of a float type, or of a complex type's parts.
 
-    >>> import talweg as tw
     >>> tw.finfo(tw.float32).eps == 2.0**-23
     True
     """
@@ -84,7 +83,6 @@ def _digits(eps: float) -> int:
 def iinfo(type: "DTypeLike") -> _Info:
     """Limits of a whole-number type.
 
-    >>> import talweg as tw
     >>> tw.iinfo(tw.uint8).max
     255
     """
@@ -105,7 +103,6 @@ def kind(d: "dtype") -> int:
 def promote_types(type1: "DTypeLike", type2: "DTypeLike") -> "dtype":
     """The element type that tensors of two types have together.
 
-    >>> import talweg as tw
     >>> tw.promote_types(tw.int32, tw.float32)
     talweg.float32
     """
@@ -116,7 +113,6 @@ def promote_types(type1: "DTypeLike", type2: "DTypeLike") -> "dtype":
 def can_cast(from_: "DTypeLike", to: "DTypeLike") -> bool:
     """True if a type may be converted to another in place: not from a float to a whole number, nor from complex to real.
 
-    >>> import talweg as tw
     >>> tw.can_cast(tw.float64, tw.float32), tw.can_cast(tw.float32, tw.int64)
     (True, False)
     """
@@ -127,11 +123,22 @@ def can_cast(from_: "DTypeLike", to: "DTypeLike") -> bool:
 def result_type(tensor1: Any, tensor2: Any) -> "dtype":
     """The element type of an operation between two tensors or numbers; a number counts by its kind alone.
 
-    >>> import talweg as tw
     >>> tw.result_type(tw.tensor([1], dtype=tw.int32), 1.0)
     talweg.float32
     """
     return (_one(tensor1, tensor2) + _one(tensor2, tensor1)).dtype
+
+
+def alike(*given: Any) -> list[Tensor]:
+    """Tensors in their common type. One without dimensions counts by its kind alone, beside others."""
+    tensors = [x if isinstance(x, Tensor) else _native.tensor(x) for x in given]
+    if len({t.dtype for t in tensors}) == 1:
+        return tensors
+    common = functools.reduce(_native.promote, [t.dtype for t in tensors if t.ndim] or [t.dtype for t in tensors])
+    for t in tensors:
+        if kind(t.dtype) > kind(common):
+            common = _native.promote(common, t.dtype)
+    return [t.to(common) for t in tensors]
 
 
 def _one(x: Any, other: Any) -> Any:
@@ -144,7 +151,6 @@ def _one(x: Any, other: Any) -> Any:
 def get_default_dtype() -> "dtype":
     """The default floating-point type.
 
-    >>> import talweg as tw
     >>> tw.get_default_dtype()
     talweg.float32
     """
@@ -155,7 +161,6 @@ def get_default_dtype() -> "dtype":
 def set_default_dtype(d: "DTypeLike") -> None:
     """Makes a float type the one of numbers and factories without one. Functions of whole numbers return ``float32``.
 
-    >>> import talweg as tw
     >>> tw.set_default_dtype(tw.float64)
     >>> tw.tensor(0.5).dtype, tw.zeros(1).dtype
     (talweg.float64, talweg.float64)

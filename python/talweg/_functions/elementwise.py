@@ -1,17 +1,13 @@
 """Elementwise functions that are not rows of the table, and other names of those that are."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops as ops
 from .._checked import type_error
 from . import dtypes
 from .register import alias, public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 # Each is the same function and method under another name.
 ALIASES = {
@@ -46,7 +42,6 @@ ALIASES = {
 def positive(input: "Tensor") -> "Tensor":
     """The tensor itself.
 
-    >>> import talweg as tw
     >>> tw.positive(tw.tensor([-1.0]))
     tensor([-1.])
     """
@@ -59,7 +54,6 @@ def positive(input: "Tensor") -> "Tensor":
 def signbit(input: "Tensor") -> "Tensor":
     """True where the sign is negative, also of negative zero.
 
-    >>> import talweg as tw
     >>> tw.signbit(tw.tensor([-0.0, 0.0, 3.0])).tolist()
     [True, False, False]
     """
@@ -70,7 +64,6 @@ def signbit(input: "Tensor") -> "Tensor":
 def real(input: "Tensor") -> "Tensor":
     """The real parts.
 
-    >>> import talweg as tw
     >>> tw.real(tw.tensor([1.0 + 2.0j]))
     tensor([1.])
     """
@@ -81,7 +74,6 @@ def real(input: "Tensor") -> "Tensor":
 def imag(input: "Tensor") -> "Tensor":
     """The imaginary parts.
 
-    >>> import talweg as tw
     >>> tw.imag(tw.tensor([1.0 + 2.0j]))
     tensor([2.])
     """
@@ -96,7 +88,6 @@ _PRECISION = {"float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149)
 def nextafter(input: "Tensor", other: Any) -> "Tensor":
     """The number after ``input`` in the direction of ``other``.
 
-    >>> import talweg as tw
     >>> tw.nextafter(tw.tensor(1.0), tw.tensor(2.0)).item() == 1.0 + 2.0**-23
     True
     """

@@ -1,16 +1,12 @@
 """Functions of matrices that PyTorch has outside of ``linalg``."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import is_complex, tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 class SVDResult(NamedTuple):
@@ -51,7 +47,6 @@ def _adjoint(A: Tensor) -> Tensor:
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVDResult:
     """U, the singular values in descending order, and V (not its adjoint, as in ``linalg.svd``).
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.svd(tw.ones(3, 2))]
     [talweg.Size([3, 2]), talweg.Size([2]), talweg.Size([2, 2])]
     """
@@ -67,7 +62,6 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVDResult:
 def qr(input: Any, some: bool = True) -> Any:
     """The result of ``linalg.qr``; ``some=False`` makes the first factor square.
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.qr(tw.ones(3, 2))]
     [talweg.Size([3, 2]), talweg.Size([2, 2])]
     """
@@ -80,7 +74,6 @@ def qr(input: Any, some: bool = True) -> Any:
 def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """The factors in one matrix and the exchanges of rows, as ``linalg.lu_factor`` has them.
 
-    >>> import talweg as tw
     >>> tw.lu(tw.tensor([[0.0, 1.0], [2.0, 3.0]]))[1].tolist()
     [2, 2]
     """
@@ -94,7 +87,6 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """X with A X = input, from the factors that ``lu`` found of A.
 
-    >>> import talweg as tw
     >>> tw.lu_solve(tw.tensor([[1.0], [4.0]]), *tw.lu(tw.tensor([[0.0, 1.0], [2.0, 0.0]]))).tolist()
     [[2.0], [1.0]]
     """
@@ -107,7 +99,6 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpackResult:
     """The matrices P, L and U of what ``lu_factor`` found.
 
-    >>> import talweg as tw
     >>> P, L, U = tw.lu_unpack(*tw.linalg.lu_factor(tw.tensor([[0.0, 1.0], [2.0, 3.0]])))
     >>> (P @ L @ U).tolist()
     [[0.0, 1.0], [2.0, 3.0]]
@@ -133,7 +124,6 @@ def triangular_solve(
 ) -> TriangularSolveResult:
     """X with A X = input for a triangular A, or its transposed.
 
-    >>> import talweg as tw
     >>> tw.triangular_solve(tw.tensor([[2.0]]), tw.tensor([[4.0]])).solution.tolist()
     [[0.5]]
     """
@@ -147,7 +137,6 @@ def triangular_solve(
 def cholesky(input: Any, upper: bool = False) -> Tensor:
     """The triangular factor of a positive definite matrix.
 
-    >>> import talweg as tw
     >>> tw.cholesky(tw.tensor([[4.0]])).tolist()
     [[2.0]]
     """
@@ -158,7 +147,6 @@ def cholesky(input: Any, upper: bool = False) -> Tensor:
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Tensor:
     """X with A X = input, from A's factor ``input2``.
 
-    >>> import talweg as tw
     >>> tw.cholesky_solve(tw.tensor([[8.0]]), tw.tensor([[2.0]])).tolist()
     [[2.0]]
     """
@@ -172,7 +160,6 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Tensor:
 def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
     """The inverse of A, from its factor.
 
-    >>> import talweg as tw
     >>> tw.cholesky_inverse(tw.tensor([[2.0]])).tolist()
     [[0.25]]
     """
@@ -184,7 +171,6 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
 def pinverse(input: Any, rcond: float = 1e-15) -> Tensor:
     """The inverse of Moore and Penrose.
 
-    >>> import talweg as tw
     >>> tw.pinverse(tw.tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
@@ -195,7 +181,6 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Tensor:
 def inverse(input: Any) -> Tensor:
     """The inverse of a square matrix.
 
-    >>> import talweg as tw
     >>> tw.inverse(tw.tensor([[2.0]])).tolist()
     [[0.5]]
     """
@@ -206,7 +191,6 @@ def inverse(input: Any) -> Tensor:
 def slogdet(input: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude.
 
-    >>> import talweg as tw
     >>> tw.slogdet(tw.tensor([[-1.0]])).sign.item()
     -1.0
     """
@@ -219,7 +203,6 @@ def slogdet(input: Any) -> Any:
 def geqrf(input: Any) -> GeqrfResult:
     """The QR decomposition as reflectors: R on and above the diagonal, their vectors below it, and their factors.
 
-    >>> import talweg as tw
     >>> tw.geqrf(tw.tensor([[3.0], [4.0]])).tau.tolist()
     [1.6]
     """
@@ -246,7 +229,6 @@ def geqrf(input: Any) -> GeqrfResult:
 def orgqr(input: Any, input2: Any) -> Tensor:
     """The first columns of the product of reflectors with factors ``input2``, as ``linalg.householder_product``.
 
-    >>> import talweg as tw
     >>> tw.orgqr(tw.tensor([[1.0]]), tw.tensor([0.0])).tolist()
     [[1.0]]
     """
@@ -259,7 +241,6 @@ def orgqr(input: Any, input2: Any) -> Tensor:
 def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Tensor:
     """The product of reflectors with factors ``input2``, or its adjoint, times the matrix ``input3``, or that times it.
 
-    >>> import talweg as tw
     >>> tw.ormqr(tw.tensor([[1.0]]), tw.tensor([2.0]), tw.tensor([[3.0]])).tolist()
     [[-3.0]]
     """
@@ -285,7 +266,6 @@ def _range(A: Tensor, q: int, niter: int, M: Any) -> Tensor:
 def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> SVDResult:
     """The largest ``q`` singular values of a matrix and their vectors, nearly, by random projection.
 
-    >>> import talweg as tw
     >>> tw.svd_lowrank(tw.ones(5, 4), q=1).S.shape
     talweg.Size([1])
     """
@@ -304,7 +284,6 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> SVDResult:
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> SVDResult:
     """The principal components of rows, nearly, by random projection.
 
-    >>> import talweg as tw
     >>> tw.pca_lowrank(tw.ones(5, 4), q=2).V.shape
     talweg.Size([4, 2])
     """

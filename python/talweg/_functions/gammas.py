@@ -1,23 +1,18 @@
 """Incomplete gamma functions and derivatives of digamma."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .arguments import pair, tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 @public(method=False)
 def polygamma(n: int, input: Any) -> Tensor:
     """The n-th derivative of the digamma function.
 
-    >>> import talweg as tw
     >>> tw.polygamma(1, tw.tensor([1.0])).tolist()
     [1.644934]
     """
@@ -28,7 +23,6 @@ def polygamma(n: int, input: Any) -> Tensor:
 def _polygamma(self: Any, n: int) -> Tensor:
     """The n-th derivative of the digamma function.
 
-    >>> import talweg as tw
     >>> tw.tensor([1.0]).polygamma(1).tolist()
     [1.644934]
     """
@@ -99,7 +93,6 @@ def _incomplete(input: Any, other: Any, upper: bool) -> Tensor:
 def igamma(input: Any, other: Any) -> Tensor:
     """The regularized lower incomplete gamma function.
 
-    >>> import talweg as tw
     >>> tw.igamma(tw.tensor([1.0]), tw.tensor([1.0])).tolist()
     [0.63212056]
     """
@@ -110,7 +103,6 @@ def igamma(input: Any, other: Any) -> Tensor:
 def igammac(input: Any, other: Any) -> Tensor:
     """The regularized upper incomplete gamma function.
 
-    >>> import talweg as tw
     >>> tw.igammac(tw.tensor([1.0]), tw.tensor([1.0])).tolist()
     [0.36787945]
     """

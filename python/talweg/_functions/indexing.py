@@ -1,17 +1,13 @@
 """Elements by index: gather, scatter and their relatives with PyTorch's names and keywords."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import axis_of, is_number, like, numel, tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 _REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin", "add": "sum", "multiply": "prod"}
 
@@ -38,7 +34,6 @@ def _fit(src: Tensor, index: Tensor) -> Tensor:
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Tensor:
     """Elements chosen along a dimension by an index of the same rank. The gradient is dense.
 
-    >>> import talweg as tw
     >>> tw.gather(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([[0, 0], [1, 0]])).tolist()
     [[1, 1], [4, 3]]
     """
@@ -52,7 +47,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Te
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """Values put at places along a dimension; ``reduce`` is ``"add"`` or ``"multiply"``.
 
-    >>> import talweg as tw
     >>> tw.scatter(tw.zeros(3), 0, tw.tensor([2, 0]), tw.tensor([1.0, 5.0])).tolist()
     [5.0, 0.0, 1.0]
     """
@@ -72,7 +66,6 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
     """Values added at places along a dimension.
 
-    >>> import talweg as tw
     >>> tw.scatter_add(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0])).tolist()
     [0.0, 3.0]
     """
@@ -86,7 +79,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """Values combined at places along a dimension, by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
-    >>> import talweg as tw
     >>> tw.scatter_reduce(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0]), "amax").tolist()
     [0.0, 2.0]
     """
@@ -112,7 +104,6 @@ def _slices(input: Tensor, dim: int, index: Any, source: Tensor) -> tuple[Tensor
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
     """Slices, times ``alpha``, added at places along a dimension.
 
-    >>> import talweg as tw
     >>> tw.index_add(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2), alpha=3).tolist()
     [[0.0, 0.0], [3.0, 3.0]]
     """
@@ -125,7 +116,6 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
     """Slices put at places along a dimension.
 
-    >>> import talweg as tw
     >>> tw.index_copy(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2)).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
@@ -137,7 +127,6 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
     """One value in the slices at places along a dimension.
 
-    >>> import talweg as tw
     >>> tw.index_fill(tw.zeros(2, 2), 0, tw.tensor([1]), 5.0).tolist()
     [[0.0, 0.0], [5.0, 5.0]]
     """
@@ -153,7 +142,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """Slices combined at places along a dimension, by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
-    >>> import talweg as tw
     >>> tw.index_reduce(tw.ones(2), 0, tw.tensor([1, 1]), tw.tensor([3.0, 2.0]), "prod").tolist()
     [1.0, 6.0]
     """
@@ -172,7 +160,6 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 def index_select(input: Any, dim: int, index: Any) -> Tensor:
     """Slices chosen along a dimension.
 
-    >>> import talweg as tw
     >>> tw.index_select(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([1])).tolist()
     [[2], [4]]
     """
@@ -190,7 +177,6 @@ def _flat_places(input: Tensor, indices: Sequence[Any]) -> Tensor:
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
     """Values put, or added, at places that tensors of indices choose.
 
-    >>> import talweg as tw
     >>> tw.index_put(tw.zeros(2, 2), (tw.tensor([0, 1]), tw.tensor([1, 0])), tw.tensor([5.0, 6.0])).tolist()
     [[0.0, 5.0], [6.0, 0.0]]
     """
@@ -204,7 +190,6 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
     """Values put, or added, at places of the flat tensor; negative places count from the end.
 
-    >>> import talweg as tw
     >>> tw.put(tw.zeros(3), tw.tensor([0, -1]), tw.tensor([5.0, 6.0])).tolist()
     [5.0, 0.0, 6.0]
     """
@@ -218,7 +203,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     """Elements chosen along a dimension by an index that broadcasts with the tensor; without one, of the flat tensor.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([[3, 1], [2, 4]])
     >>> tw.take_along_dim(x, tw.argsort(x, dim=1), dim=1).tolist()
     [[1, 3], [2, 4]]
@@ -232,7 +216,6 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
 def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     """Values put, in order, where a mask is true.
 
-    >>> import talweg as tw
     >>> tw.masked_scatter(tw.zeros(3), tw.tensor([True, False, True]), tw.tensor([5.0, 6.0])).tolist()
     [5.0, 0.0, 6.0]
     """
@@ -252,7 +235,6 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` places of elements that are not zero, filled up with ``fill_value``.
 
-    >>> import talweg as tw
     >>> tw.nonzero_static(tw.tensor([0, 1]), size=2).tolist()
     [[1], [-1]]
     """
@@ -283,7 +265,6 @@ def segment_reduce(
     """Consecutive parts along a dimension, of these lengths or between these offsets, each reduced by ``"sum"``,
     ``"prod"``, ``"mean"``, ``"max"`` or ``"min"``, from ``initial`` on.
 
-    >>> import talweg as tw
     >>> tw.segment_reduce(tw.tensor([1.0, 2.0, 4.0]), "sum", lengths=tw.tensor([1, 2])).tolist()
     [1.0, 6.0]
     """

@@ -1,14 +1,10 @@
 """The in-place twins of functions: ``x.exp_()`` writes ``x.exp()`` to ``x``, or to what ``x`` is a view of."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._checked import checked, type_error, value_error
 from .dtypes import kind
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 IN_PLACE = """
 abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh

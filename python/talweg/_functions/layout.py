@@ -3,18 +3,14 @@
 import builtins
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import type_error, value_error
 from .arguments import axes_of, axis_of, ints, many, numel, tensor
 from .register import public
 from .shapes import cat
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 def _each(f: Any, tensors: Sequence[Any]) -> Any:
@@ -28,7 +24,6 @@ def _each(f: Any, tensors: Sequence[Any]) -> Any:
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dimension.
 
-    >>> import talweg as tw
     >>> tw.atleast_1d(tw.tensor(1.0)).shape
     talweg.Size([1])
     """
@@ -39,7 +34,6 @@ def atleast_1d(*tensors: Any) -> Any:
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions, new ones in front.
 
-    >>> import talweg as tw
     >>> tw.atleast_2d(tw.ones(3)).shape
     talweg.Size([1, 3])
     """
@@ -50,7 +44,6 @@ def atleast_2d(*tensors: Any) -> Any:
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions: a vector becomes ``[1, n, 1]``, a matrix ``[m, n, 1]``.
 
-    >>> import talweg as tw
     >>> tw.atleast_3d(tw.ones(3)).shape
     talweg.Size([1, 3, 1])
     """
@@ -61,7 +54,6 @@ def atleast_3d(*tensors: Any) -> Any:
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of one, zeros elsewhere.
 
-    >>> import talweg as tw
     >>> tw.block_diag(tw.ones(1, 2), tw.tensor([3.0])).tolist()
     [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
     """
@@ -80,7 +72,6 @@ def block_diag(*tensors: Any) -> Tensor:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of the elements of vectors, a row for each.
 
-    >>> import talweg as tw
     >>> tw.cartesian_prod(tw.tensor([1, 2]), tw.tensor([4, 5])).tolist()
     [[1, 4], [1, 5], [2, 4], [2, 5]]
     """
@@ -94,7 +85,6 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector, a row for each.
 
-    >>> import talweg as tw
     >>> tw.combinations(tw.tensor([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
@@ -112,7 +102,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
 def column_stack(tensors: Any) -> Tensor:
     """Tensors side by side; vectors are columns.
 
-    >>> import talweg as tw
     >>> tw.column_stack([tw.tensor([1, 2]), tw.tensor([3, 4])]).tolist()
     [[1, 3], [2, 4]]
     """
@@ -123,7 +112,6 @@ def column_stack(tensors: Any) -> Tensor:
 def dstack(tensors: Any) -> Tensor:
     """Tensors along their third dimension.
 
-    >>> import talweg as tw
     >>> tw.dstack([tw.tensor([1, 2]), tw.tensor([3, 4])]).tolist()
     [[[1, 3], [2, 4]]]
     """
@@ -134,7 +122,6 @@ def dstack(tensors: Any) -> Tensor:
 def fliplr(input: Any) -> Tensor:
     """Columns in reverse order.
 
-    >>> import talweg as tw
     >>> tw.fliplr(tw.tensor([[1, 2], [3, 4]])).tolist()
     [[2, 1], [4, 3]]
     """
@@ -145,7 +132,6 @@ def fliplr(input: Any) -> Tensor:
 def flipud(input: Any) -> Tensor:
     """Rows in reverse order.
 
-    >>> import talweg as tw
     >>> tw.flipud(tw.tensor([[1, 2], [3, 4]])).tolist()
     [[3, 4], [1, 2]]
     """
@@ -156,7 +142,6 @@ def flipud(input: Any) -> Tensor:
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned by ``k`` quarters from the first dimension toward the second.
 
-    >>> import talweg as tw
     >>> tw.rot90(tw.tensor([[1, 2], [3, 4]])).tolist()
     [[2, 4], [1, 3]]
     """
@@ -167,7 +152,6 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def movedim(input: Any, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other positions; the others keep their order.
 
-    >>> import talweg as tw
     >>> tw.movedim(tw.zeros(2, 3, 4), 0, -1).shape
     talweg.Size([3, 4, 2])
     """
@@ -181,18 +165,16 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
 def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged.
 
-    >>> import talweg as tw
     >>> tw.transpose(tw.zeros(2, 3), 0, 1).shape
     talweg.Size([3, 2])
     """
-    return _ops.transpose(input, dim0, dim1) if input.ndim else input
+    return _ops.transpose(input, dim0, dim1)
 
 
 @public
 def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements from ``start`` on along a dimension.
 
-    >>> import talweg as tw
     >>> tw.narrow(tw.tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
     [2, 3]
     """
@@ -204,7 +186,6 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of these sizes along a dimension.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.split_with_sizes(tw.arange(5), [2, 3])]
     [[0, 1], [2, 3, 4]]
     """
@@ -217,7 +198,6 @@ def tensor_split(
 ) -> tuple[Tensor, ...]:
     """Parts along a dimension: so many of nearly one size, or between places.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.tensor_split(tw.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
     >>> [t.tolist() for t in tw.tensor_split(tw.arange(5), (1, 3))]
@@ -253,7 +233,6 @@ def _split_along(name: str, input: Any, given: Any, more: tuple[int, ...], axis:
 def hsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Parts of the columns: along dimension 1, of a vector along 0.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.hsplit(tw.tensor([[1, 2], [3, 4]]), 2)]
     [[[1], [3]], [[2], [4]]]
     """
@@ -264,7 +243,6 @@ def hsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ..
 def vsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Parts of the rows: along dimension 0.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.vsplit(tw.tensor([[1, 2], [3, 4]]), 2)]
     [[[1, 2]], [[3, 4]]]
     """
@@ -275,7 +253,6 @@ def vsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ..
 def dsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Parts along dimension 2.
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.dsplit(tw.zeros(1, 1, 4), 2)]
     [talweg.Size([1, 1, 2]), talweg.Size([1, 1, 2])]
     """
@@ -286,7 +263,6 @@ def dsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ..
 def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension.
 
-    >>> import talweg as tw
     >>> tw.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
     [[1, 2], [2, 3], [3, 4]]
     """
@@ -299,7 +275,6 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
 def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
     """One dimension as several; one size may be -1.
 
-    >>> import talweg as tw
     >>> tw.unflatten(tw.zeros(6, 2), 0, (2, -1)).shape
     talweg.Size([2, 3, 2])
     """
@@ -310,7 +285,6 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
 def repeat(input: Any, repeats: Any, *more: int) -> Tensor:
     """The whole repeated along each dimension.
 
-    >>> import talweg as tw
     >>> tw.tensor([1, 2]).repeat(2, 2).tolist()
     [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
@@ -325,7 +299,6 @@ def repeat(input: Any, repeats: Any, *more: int) -> Tensor:
 def sum_to_size(input: Any, size: Any, *more: int) -> Tensor:
     """Summed over the dimensions by which a tensor of this size would be broadcast.
 
-    >>> import talweg as tw
     >>> tw.ones(2, 3).sum_to_size(1, 3).tolist()
     [[2.0, 2.0, 2.0]]
     """
@@ -339,7 +312,6 @@ def sum_to_size(input: Any, size: Any, *more: int) -> Tensor:
 def diagflat(input: Any, offset: int = 0) -> Tensor:
     """A matrix with the elements on a diagonal.
 
-    >>> import talweg as tw
     >>> tw.diagflat(tw.tensor([1, 2])).tolist()
     [[1, 0], [0, 2]]
     """
@@ -350,7 +322,6 @@ def diagflat(input: Any, offset: int = 0) -> Tensor:
 def constant_pad_nd(input: Any, pad: Sequence[int], value: Any = 0) -> Tensor:
     """Padded at the edges of the last dimensions, last dimension first.
 
-    >>> import talweg as tw
     >>> tw.constant_pad_nd(tw.ones(2), (1, 0), 5.0).tolist()
     [5.0, 1.0, 1.0]
     """
@@ -369,7 +340,6 @@ def _indices(row: int, col: int, offset: int, dtype: Any, upper: bool) -> Tensor
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal.
 
-    >>> import talweg as tw
     >>> tw.triu_indices(2, 2).tolist()
     [[0, 0, 1], [0, 1, 1]]
     """
@@ -382,7 +352,6 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal.
 
-    >>> import talweg as tw
     >>> tw.tril_indices(2, 2).tolist()
     [[0, 1, 1], [0, 0, 1]]
     """
@@ -395,7 +364,6 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Places in a flat tensor as places along each dimension of a shape.
 
-    >>> import talweg as tw
     >>> [t.item() for t in tw.unravel_index(tw.tensor(5), (2, 3))]
     [1, 2]
     """
@@ -411,7 +379,6 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """The same as ``chunk``.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.unsafe_chunk(tw.tensor([1, 2, 3]), 2)]
     [[1, 2], [3]]
     """
@@ -422,7 +389,6 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """The same as ``split``.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.unsafe_split(tw.arange(3), 2)]
     [[0, 1], [2]]
     """
@@ -433,7 +399,6 @@ def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...
 def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """The same as ``split_with_sizes``.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.unsafe_split_with_sizes(tw.arange(3), [1, 2])]
     [[0], [1, 2]]
     """
@@ -444,7 +409,6 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0
 def hstack(tensors: Any) -> Tensor:
     """Tensors side by side: along dimension 1, vectors along 0.
 
-    >>> import talweg as tw
     >>> tw.hstack([tw.tensor([1]), tw.tensor([2, 3])]).tolist()
     [1, 2, 3]
     """
@@ -456,7 +420,6 @@ def hstack(tensors: Any) -> Tensor:
 def vstack(tensors: Any) -> Tensor:
     """Tensors below each other; vectors are rows.
 
-    >>> import talweg as tw
     >>> tw.vstack([tw.tensor([1, 2]), tw.tensor([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
@@ -467,7 +430,6 @@ def vstack(tensors: Any) -> Tensor:
 def diag(input: Any, diagonal: int = 0) -> Tensor:
     """The elements on a diagonal of a matrix, or a matrix with a vector there.
 
-    >>> import talweg as tw
     >>> tw.diag(tw.tensor([1, 2])).tolist()
     [[1, 0], [0, 2]]
     """
@@ -478,7 +440,6 @@ def diag(input: Any, diagonal: int = 0) -> Tensor:
 def adjoint(input: Any) -> Tensor:
     """The last two dimensions exchanged, and complex numbers conjugated.
 
-    >>> import talweg as tw
     >>> tw.adjoint(tw.tensor([[1.0j, 2.0]])).tolist()
     [[-1j], [(2-0j)]]
     """
@@ -489,7 +450,6 @@ def adjoint(input: Any) -> Tensor:
 def t(input: Any) -> Tensor:
     """A matrix transposed; vectors stay as they are.
 
-    >>> import talweg as tw
     >>> tw.t(tw.zeros(2, 3)).shape
     talweg.Size([3, 2])
     """
@@ -500,7 +460,6 @@ def t(input: Any) -> Tensor:
 def clone(input: Any, *, memory_format: Any = None) -> Tensor:
     """A copy. Elements always lie one after the other: ``memory_format`` changes nothing.
 
-    >>> import talweg as tw
     >>> tw.clone(tw.ones(2)).tolist()
     [1.0, 1.0]
     """
@@ -512,7 +471,6 @@ def clone(input: Any, *, memory_format: Any = None) -> Tensor:
 def detach(input: Any) -> Tensor:
     """The tensor without its history of gradients; it shares the elements.
 
-    >>> import talweg as tw
     >>> tw.detach(tw.tensor([1.0], requires_grad=True)).requires_grad
     False
     """
@@ -523,7 +481,6 @@ def detach(input: Any) -> Tensor:
 def squeeze(input: Any, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1, or without those of ``dim`` that are.
 
-    >>> import talweg as tw
     >>> tw.squeeze(tw.zeros(1, 2, 1)).shape
     talweg.Size([2])
     """
@@ -536,7 +493,6 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
 def broadcast_to(input: Any, size: Any) -> Tensor:
     """The tensor in a larger shape, its dimensions of size 1 repeated.
 
-    >>> import talweg as tw
     >>> tw.broadcast_to(tw.ones(1), (2,)).tolist()
     [1.0, 1.0]
     """
@@ -547,7 +503,6 @@ def broadcast_to(input: Any, size: Any) -> Tensor:
 def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
     """Two dimensions exchanged: ``transpose``.
 
-    >>> import talweg as tw
     >>> tw.swapaxes(tw.zeros(2, 3), 0, 1).shape
     talweg.Size([3, 2])
     """
@@ -558,7 +513,6 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
 def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged: ``transpose``.
 
-    >>> import talweg as tw
     >>> tw.swapdims(tw.zeros(2, 3), 0, 1).shape
     talweg.Size([3, 2])
     """

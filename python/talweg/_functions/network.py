@@ -1,15 +1,11 @@
 """Functions of networks that PyTorch has in the package as well as in ``nn.functional``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _ops
 from .arguments import tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 def _functional() -> Any:
@@ -34,7 +30,6 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``nn.functional.scaled_dot_product_attention``.
 
-    >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.scaled_dot_product_attention(q, q, q, is_causal=True).shape
     talweg.Size([2, 2, 5, 4])
@@ -50,7 +45,6 @@ def layer_norm(
 ) -> Tensor:
     """Layer normalization over the last dimensions.
 
-    >>> import talweg as tw
     >>> tw.layer_norm(tw.tensor([[1.0, 3.0]]), (2,), eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
@@ -62,7 +56,6 @@ def layer_norm(
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Division by the root of the mean square over the last dimensions.
 
-    >>> import talweg as tw
     >>> tw.rms_norm(tw.tensor([[2.0, 2.0]]), (2,), eps=0.0).tolist()
     [[1.0, 1.0]]
     """
@@ -75,7 +68,6 @@ def group_norm(
 ) -> Tensor:
     """Normalization of groups of channels.
 
-    >>> import talweg as tw
     >>> tw.group_norm(tw.tensor([[[1.0], [3.0]]]), 1, eps=0.0).tolist()
     [[[-1.0], [1.0]]]
     """
@@ -90,7 +82,6 @@ def instance_norm(
 ) -> Tensor:  # fmt: skip
     """Normalization of each channel of each example; the order of arguments is that of PyTorch's operator.
 
-    >>> import talweg as tw
     >>> tw.instance_norm(tw.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 0.0).tolist()
     [[[-1.0, 1.0]]]
     """
@@ -105,7 +96,6 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """Batch normalization of channels; the order of arguments is that of PyTorch's operator.
 
-    >>> import talweg as tw
     >>> tw.batch_norm(tw.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0).tolist()
     [[-1.0], [1.0]]
     """
@@ -119,7 +109,6 @@ def embedding(
 ) -> Tensor:
     """Rows of a table.
 
-    >>> import talweg as tw
     >>> tw.embedding(tw.tensor([[1.0], [2.0]]), tw.tensor([1, 0])).tolist()
     [[2.0], [1.0]]
     """
@@ -132,7 +121,6 @@ def embedding(
 def dropout(input: Any, p: float, train: bool) -> Tensor:
     """Each element 0 with probability ``p``, else divided by 1 - p, in training.
 
-    >>> import talweg as tw
     >>> tw.dropout(tw.ones(2), 0.5, False).tolist()
     [1.0, 1.0]
     """
@@ -145,7 +133,6 @@ def max_pool1d(
 ) -> Tensor:
     """The largest element of each window.
 
-    >>> import talweg as tw
     >>> tw.max_pool1d(tw.tensor([[[1.0, 3.0]]]), 2).tolist()
     [[[3.0]]]
     """
@@ -158,7 +145,6 @@ def max_pool2d(
 ) -> Tensor:
     """The largest element of each window.
 
-    >>> import talweg as tw
     >>> tw.max_pool2d(tw.ones(1, 1, 2, 2), 2).tolist()
     [[[[1.0]]]]
     """
@@ -171,7 +157,6 @@ def max_pool3d(
 ) -> Tensor:
     """The largest element of each window.
 
-    >>> import talweg as tw
     >>> tw.max_pool3d(tw.ones(1, 1, 2, 2, 2), 2).tolist()
     [[[[[1.0]]]]]
     """
@@ -184,7 +169,6 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean of each window.
 
-    >>> import talweg as tw
     >>> tw.avg_pool1d(tw.tensor([[[1.0, 3.0]]]), 2).tolist()
     [[[2.0]]]
     """
@@ -195,7 +179,6 @@ def avg_pool1d(
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
     """Means of as many windows as asked for.
 
-    >>> import talweg as tw
     >>> tw.adaptive_avg_pool1d(tw.tensor([[[1.0, 3.0]]]), 1).tolist()
     [[[2.0]]]
     """
@@ -206,7 +189,6 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
 def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as asked for, and where they are.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.adaptive_max_pool1d(tw.tensor([[[1.0, 3.0]]]), 1)]
     [[[[3.0]]], [[[1]]]]
     """
@@ -217,7 +199,6 @@ def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``input1 W input2`` for each matrix W of the weight.
 
-    >>> import talweg as tw
     >>> tw.bilinear(tw.ones(1, 2), tw.ones(1, 2), tw.ones(1, 2, 2)).tolist()
     [[4.0]]
     """
@@ -228,7 +209,6 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along a dimension.
 
-    >>> import talweg as tw
     >>> tw.cosine_similarity(tw.ones(1, 2), tw.ones(1, 2)).tolist()
     [1.0]
     """
@@ -239,7 +219,6 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Ten
 def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
     """The p-norm of the difference of vectors in the last dimension.
 
-    >>> import talweg as tw
     >>> tw.pairwise_distance(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]]), eps=0.0).tolist()
     [5.0]
     """
@@ -250,7 +229,6 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-06, keepdi
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``.
 
-    >>> import talweg as tw
     >>> tw.pixel_shuffle(tw.ones(1, 4, 1, 1), 2).shape
     talweg.Size([1, 1, 2, 2])
     """
@@ -261,7 +239,6 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``.
 
-    >>> import talweg as tw
     >>> tw.pixel_unshuffle(tw.ones(1, 1, 2, 2), 2).shape
     talweg.Size([1, 4, 1, 1])
     """
@@ -272,7 +249,6 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
 def threshold(input: Any, threshold: float, value: float) -> Tensor:
     """Elements not above the threshold become ``value``.
 
-    >>> import talweg as tw
     >>> tw.threshold(tw.tensor([1.0, 3.0]), 2.0, 0.0).tolist()
     [0.0, 3.0]
     """
@@ -286,7 +262,6 @@ _REDUCTIONS = ["none", "mean", "sum"]
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """``max(0, margin - target (input1 - input2))``; the reduction is 0, 1 or 2 for none, mean or sum.
 
-    >>> import talweg as tw
     >>> tw.margin_ranking_loss(tw.zeros(1), tw.ones(1), tw.ones(1)).item()
     1.0
     """
@@ -298,7 +273,6 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1; the reduction is 0, 1 or 2.
 
-    >>> import talweg as tw
     >>> tw.cosine_embedding_loss(tw.ones(1, 2), tw.ones(1, 2), tw.ones(1)).item()
     0.0
     """
@@ -313,7 +287,6 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """``max(0, margin + |a - p| - |a - n|)``; the reduction is 0, 1 or 2 for none, mean or sum.
 
-    >>> import talweg as tw
     >>> tw.triplet_margin_loss(tw.zeros(1, 2), tw.zeros(1, 2), tw.zeros(1, 2)).item()
     1.0
     """
@@ -328,7 +301,6 @@ def ctc_loss(
 ) -> Tensor:  # fmt: skip
     """Connectionist temporal classification, as in ``nn.functional``; the reduction is 0, 1 or 2.
 
-    >>> import talweg as tw
     >>> even = tw.log_softmax(tw.zeros(2, 1, 2), -1)
     >>> round(tw.ctc_loss(even, tw.tensor([[1]]), [2], [1]).exp().item(), 4)
     1.3333

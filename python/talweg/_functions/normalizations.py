@@ -1,17 +1,13 @@
 """Normalizations that return their statistics, and samplers of pictures, by the names of PyTorch's operators."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 def _scaled(y: Tensor, weight: Any, bias: Any, shape: Sequence[int]) -> Tensor:
@@ -31,7 +27,6 @@ def _moments(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Tensor, ...]:
     """Layer normalization, with the mean and one over the standard deviation of each row.
 
-    >>> import talweg as tw
     >>> y, mean, rstd = tw.native_layer_norm(tw.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
     >>> y.tolist(), mean.tolist(), rstd.tolist()
     ([[-1.0, 1.0]], [[2.0]], [[1.0]])
@@ -48,7 +43,6 @@ def native_group_norm(
 ) -> tuple[Tensor, ...]:
     """Group normalization, with the mean and one over the standard deviation of each group.
 
-    >>> import talweg as tw
     >>> y, mean, rstd = tw.native_group_norm(tw.tensor([[[1.0], [3.0]]]), None, None, 1, 2, 1, 1, 0.0)
     >>> y.tolist(), mean.tolist(), rstd.tolist()
     ([[[-1.0], [1.0]]], [[2.0]], [[1.0]])
@@ -66,7 +60,6 @@ def native_batch_norm(
 ) -> tuple[Tensor, ...]:
     """Batch normalization, with the mean and one over the standard deviation of each channel in training.
 
-    >>> import talweg as tw
     >>> y, mean, rstd = tw.native_batch_norm(tw.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
     >>> y.tolist(), mean.tolist(), rstd.tolist()
     ([[-1.0], [1.0]], [2.0], [1.0])
@@ -99,7 +92,6 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
     """``nn.functional.grid_sample`` with numbers for its modes: 0, 1, 2 for bilinear, nearest, bicubic, and for zeros,
     border, reflection.
 
-    >>> import talweg as tw
     >>> tw.grid_sampler(tw.ones(1, 1, 2, 2), tw.zeros(1, 1, 1, 2), 0, 0, False).tolist()
     [[[[1.0]]]]
     """
@@ -110,7 +102,6 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``grid_sampler`` of pictures.
 
-    >>> import talweg as tw
     >>> tw.grid_sampler_2d(tw.ones(1, 1, 2, 2), tw.zeros(1, 1, 1, 2), 0, 0, False).tolist()
     [[[[1.0]]]]
     """
@@ -121,7 +112,6 @@ def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``grid_sampler`` of volumes.
 
-    >>> import talweg as tw
     >>> tw.grid_sampler_3d(tw.ones(1, 1, 2, 2, 2), tw.zeros(1, 1, 1, 1, 3), 0, 0, False).tolist()
     [[[[[1.0]]]]]
     """

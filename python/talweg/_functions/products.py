@@ -1,25 +1,20 @@
 """Products of vectors and matrices that PyTorch has beyond the op table."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import is_complex, is_floating, is_number, like, many, numel, tensor
 from .reductions import cov
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 @public
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input`` plus ``alpha`` times the outer product of two vectors.
 
-    >>> import talweg as tw
     >>> tw.addr(tw.ones(2, 2), tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0])).tolist()
     [[4.0, 5.0], [7.0, 9.0]]
     """
@@ -34,7 +29,6 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 def vdot(input: Any, other: Any) -> Tensor:
     """The sum of the products of two vectors, of which the first is conjugated.
 
-    >>> import talweg as tw
     >>> tw.vdot(tw.tensor([1.0j]), tw.tensor([1.0j])).item()
     (1+0j)
     """
@@ -45,7 +39,6 @@ def vdot(input: Any, other: Any) -> Tensor:
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The distance of each row of one matrix from each row of another, in the p-norm.
 
-    >>> import talweg as tw
     >>> tw.cdist(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]])).tolist()
     [[5.0]]
     """
@@ -61,7 +54,6 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices.
 
-    >>> import talweg as tw
     >>> tw.chain_matmul(tw.ones(2, 3), tw.ones(3, 4), tw.ones(4, 1)).tolist()
     [[12.0], [12.0]]
     """
@@ -72,7 +64,6 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
     """The product of several matrices in the order that needs the fewest multiplications. The first and the last may
     be vectors.
 
-    >>> import talweg as tw
     >>> tw.linalg.multi_dot([tw.ones(2, 3), tw.ones(3, 4), tw.ones(4)]).tolist()
     [12.0, 12.0]
     """
@@ -119,7 +110,6 @@ def _product(parts: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dimension, those longer than ``maxnorm`` in the p-norm shortened to that.
 
-    >>> import talweg as tw
     >>> tw.renorm(tw.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
@@ -133,7 +123,6 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule, over points ``x`` or ``dx`` apart.
 
-    >>> import talweg as tw
     >>> tw.trapezoid(tw.tensor([1.0, 2.0, 4.0])).item()
     4.5
     """
@@ -144,7 +133,6 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor
 def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The same as ``trapezoid``.
 
-    >>> import talweg as tw
     >>> tw.trapz(tw.tensor([1.0, 2.0, 4.0]), dx=2.0).item()
     9.0
     """
@@ -155,7 +143,6 @@ def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals from the first point to each other one.
 
-    >>> import talweg as tw
     >>> tw.cumulative_trapezoid(tw.tensor([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """
@@ -188,7 +175,6 @@ def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
 def corrcoef(input: Any) -> Tensor:
     """Correlation coefficients of the rows.
 
-    >>> import talweg as tw
     >>> tw.corrcoef(tw.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
@@ -213,7 +199,6 @@ def _widened(dtype: Any, *tensors: Any) -> tuple[Any, ...]:
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out_dtype: Any = None) -> Tensor:
     """``beta * input`` plus ``alpha`` times the product of two matrices.
 
-    >>> import talweg as tw
     >>> tw.addmm(tw.ones(1, 1), tw.ones(1, 2), tw.ones(2, 1), alpha=2).tolist()
     [[5.0]]
     """
@@ -224,7 +209,6 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, ou
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input`` plus ``alpha`` times the product of a matrix and a vector.
 
-    >>> import talweg as tw
     >>> tw.addmv(tw.ones(1), tw.ones(1, 2), tw.ones(2)).tolist()
     [3.0]
     """
@@ -235,7 +219,6 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> T
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input`` plus ``alpha`` times the sum of the products of two lists of matrices.
 
-    >>> import talweg as tw
     >>> tw.addbmm(tw.ones(1, 1), tw.ones(2, 1, 2), tw.ones(2, 2, 1)).tolist()
     [[5.0]]
     """
@@ -246,7 +229,6 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out_dtype: Any = None) -> Tensor:
     """``beta * input`` plus ``alpha`` times the products of two lists of matrices.
 
-    >>> import talweg as tw
     >>> tw.baddbmm(tw.ones(1, 1, 1), tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
     [[[3.0]]]
     """
@@ -257,7 +239,6 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
     """The product of two matrices, without broadcasting, computed in ``out_dtype`` if given.
 
-    >>> import talweg as tw
     >>> tw.mm(tw.ones(1, 2), tw.ones(2, 1)).tolist()
     [[2.0]]
     """
@@ -268,7 +249,6 @@ def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
     """The products of two lists of matrices, without broadcasting, computed in ``out_dtype`` if given.
 
-    >>> import talweg as tw
     >>> tw.bmm(tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
     [[[2.0]]]
     """
@@ -279,7 +259,6 @@ def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
 def mv(input: Any, vec: Any) -> Tensor:
     """The product of a matrix and a vector.
 
-    >>> import talweg as tw
     >>> tw.mv(tw.ones(1, 2), tw.ones(2)).tolist()
     [2.0]
     """
@@ -290,7 +269,6 @@ def mv(input: Any, vec: Any) -> Tensor:
 def outer(input: Any, vec2: Any) -> Tensor:
     """The matrix of the products of each element of one vector with each of another.
 
-    >>> import talweg as tw
     >>> tw.outer(tw.tensor([1, 2]), tw.tensor([3, 4])).tolist()
     [[3, 4], [6, 8]]
     """
@@ -301,7 +279,6 @@ def outer(input: Any, vec2: Any) -> Tensor:
 def dot(input: Any, tensor: Any) -> Tensor:
     """The sum of the products of two vectors.
 
-    >>> import talweg as tw
     >>> tw.dot(tw.tensor([1, 2]), tw.tensor([3, 4])).item()
     11
     """
@@ -312,7 +289,6 @@ def dot(input: Any, tensor: Any) -> Tensor:
 def dist(input: Any, other: Any, p: float = 2) -> Tensor:
     """The p-norm of the difference of two tensors.
 
-    >>> import talweg as tw
     >>> tw.dist(tw.zeros(2), tw.tensor([3.0, 4.0])).item()
     5.0
     """
@@ -323,7 +299,6 @@ def dist(input: Any, other: Any, p: float = 2) -> Tensor:
 def vander(x: Any, N: int | None = None, *, increasing: bool = False) -> Tensor:
     """The matrix of powers of each element, the highest first; ``increasing`` begins with the lowest.
 
-    >>> import talweg as tw
     >>> tw.vander(tw.tensor([2, 3])).tolist()
     [[2, 1], [3, 1]]
     """

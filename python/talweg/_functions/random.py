@@ -10,17 +10,15 @@ from .._checked import type_error, value_error
 from .._device import device as _device
 from .creation import finished
 from .register import PUBLIC, public
+from .._native import Tensor
 
 if TYPE_CHECKING:
-    from .. import DTypeLike, Tensor
-else:
-    from .._native import Tensor
+    from .. import DTypeLike
 
 
 class Generator:
     """A random generator: a seed and the number of draws made.
 
-    >>> import talweg as tw
     >>> g = tw.Generator().manual_seed(3)
     >>> a = tw.rand(2, generator=g)
     >>> tw.equal(a, tw.rand(2, generator=g.manual_seed(3)))
@@ -116,7 +114,6 @@ def from_generator(generator: Any) -> Any:
 def manual_seed(seed: int) -> Generator:
     """Begins the random numbers of this thread anew; returns its generator.
 
-    >>> import talweg as tw
     >>> tw.manual_seed(0).initial_seed()
     0
     """
@@ -127,7 +124,6 @@ def manual_seed(seed: int) -> Generator:
 def seed() -> int:
     """Begins the random numbers of this thread anew with a seed from the system, which it returns.
 
-    >>> import talweg as tw
     >>> tw.seed() == tw.initial_seed()
     True
     """
@@ -138,7 +134,6 @@ def seed() -> int:
 def initial_seed() -> int:
     """The seed of this thread's generator.
 
-    >>> import talweg as tw
     >>> g = tw.manual_seed(5)
     >>> tw.initial_seed()
     5
@@ -150,7 +145,6 @@ def initial_seed() -> int:
 def get_rng_state() -> "Tensor":
     """The state of this thread's generator, as bytes.
 
-    >>> import talweg as tw
     >>> state = tw.get_rng_state()
     >>> a = tw.rand(2)
     >>> tw.set_rng_state(state)
@@ -164,7 +158,6 @@ def get_rng_state() -> "Tensor":
 def set_rng_state(new_state: "Tensor") -> None:
     """Continues from a state of ``get_rng_state``.
 
-    >>> import talweg as tw
     >>> tw.set_rng_state(tw.get_rng_state())
     """
     default_generator.set_state(new_state)
@@ -174,7 +167,6 @@ def set_rng_state(new_state: "Tensor") -> None:
 def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
     """Uniform random numbers from 0 to 1.
 
-    >>> import talweg as tw
     >>> tw.rand(2, 3).shape
     talweg.Size([2, 3])
     """
@@ -186,7 +178,6 @@ def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "
 def randn(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
     """Normal random numbers of mean 0 and variance 1.
 
-    >>> import talweg as tw
     >>> tw.randn(2, 3).shape
     talweg.Size([2, 3])
     """
@@ -204,7 +195,6 @@ def rand_like(
 ) -> "Tensor":
     """Uniform random numbers from 0 to 1 in the shape of another tensor.
 
-    >>> import talweg as tw
     >>> tw.rand_like(tw.zeros(2, 3)).shape
     talweg.Size([2, 3])
     """
@@ -218,7 +208,6 @@ def randn_like(
 ) -> "Tensor":
     """Normal random numbers in the shape of another tensor.
 
-    >>> import talweg as tw
     >>> tw.randn_like(tw.zeros(2, 3)).shape
     talweg.Size([2, 3])
     """
@@ -235,7 +224,6 @@ def randint(
     """Whole random numbers from ``low`` up to but not including ``high``: ``randint(high, size)`` or
     ``randint(low, high, size)``.
 
-    >>> import talweg as tw
     >>> tw.randint(10, (2, 3)).shape, tw.randint(3, 5, size=(2,)).shape
     (talweg.Size([2, 3]), talweg.Size([2]))
     """
@@ -258,7 +246,6 @@ def randint_like(input: "Tensor", *args: int, dtype: "DTypeLike | None" = None, 
     """Whole random numbers in the shape and type of another tensor: ``randint_like(x, high)`` or
     ``randint_like(x, low, high)``.
 
-    >>> import talweg as tw
     >>> tw.randint_like(tw.zeros(2), 5).dtype
     talweg.float32
     """
@@ -272,7 +259,6 @@ def randperm(
 ) -> "Tensor":  # fmt: skip
     """The numbers 0 to n - 1 in a random order.
 
-    >>> import talweg as tw
     >>> sorted(tw.randperm(4).tolist())
     [0, 1, 2, 3]
     """
@@ -285,7 +271,6 @@ def randperm(
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
     """Normal random numbers; mean and standard deviation are numbers, with ``size``, or tensors.
 
-    >>> import talweg as tw
     >>> tw.normal(0.0, 1.0, (2, 3)).shape, tw.normal(tw.zeros(4), 0.1).shape
     (talweg.Size([2, 3]), talweg.Size([4]))
     """
@@ -306,7 +291,6 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Gen
 def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generator | None" = None) -> "Tensor":
     """1 with the probability that each element states, or ``p`` for all, else 0.
 
-    >>> import talweg as tw
     >>> tw.bernoulli(tw.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
@@ -319,7 +303,6 @@ def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generato
 def multinomial(input: "Tensor", num_samples: int, replacement: bool = False, *, generator: "Generator | None" = None) -> "Tensor":
     """Indices drawn by the weights along the last dimension.
 
-    >>> import talweg as tw
     >>> tw.multinomial(tw.tensor([0.0, 1.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from .. import _ops as ops, return_types as types
 from .._checked import type_error, value_error
 from .register import public
+from .._native import Tensor
 
 if TYPE_CHECKING:
-    from .. import DTypeLike, Tensor
-else:
-    from .._native import Tensor
+    from .. import DTypeLike
 
 Dim = builtins.int | Sequence[builtins.int] | None
 
@@ -36,7 +35,6 @@ def _typed(op: Any, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 def sum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The sum of all elements, or along dimensions.
 
-    >>> import talweg as tw
     >>> tw.sum(tw.tensor([[1, 2], [3, 4]]), dim=0)
     tensor([4, 6])
     """
@@ -47,7 +45,6 @@ def sum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTyp
 def prod(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The product of all elements, or along a dimension.
 
-    >>> import talweg as tw
     >>> tw.prod(tw.tensor([2.0, 3.0]))
     tensor(6.)
     """
@@ -58,7 +55,6 @@ def prod(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTy
 def mean(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The mean of all elements, or along dimensions.
 
-    >>> import talweg as tw
     >>> tw.mean(tw.tensor([1.0, 2.0]))
     tensor(1.5000)
     """
@@ -69,7 +65,6 @@ def mean(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTy
 def nansum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The sum of the elements that are not NaN.
 
-    >>> import talweg as tw
     >>> tw.nansum(tw.tensor([1.0, float("nan")]))
     tensor(1.)
     """
@@ -80,7 +75,6 @@ def nansum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "D
 def nanmean(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The mean of the elements that are not NaN.
 
-    >>> import talweg as tw
     >>> tw.nanmean(tw.tensor([1.0, 3.0, float("nan")]))
     tensor(2.)
     """
@@ -114,7 +108,6 @@ def _extremum(name: str, other: str, input: Any, dim: Any, keepdim: bool) -> Any
 def max(input: "Tensor", dim: Any = None, keepdim: bool = False, *, other: "Tensor | None" = None) -> Any:
     """The largest element; along ``dim`` the named pair (values, indices); of two tensors the larger elements.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([[1.0, 5.0], [4.0, 2.0]])
     >>> tw.max(x), tw.max(x, 1).indices
     (tensor(5.), tensor([1, 0]))
@@ -128,7 +121,6 @@ def max(input: "Tensor", dim: Any = None, keepdim: bool = False, *, other: "Tens
 def min(input: "Tensor", dim: Any = None, keepdim: bool = False, *, other: "Tensor | None" = None) -> Any:
     """The smallest element; along ``dim`` the named pair (values, indices); of two tensors the smaller elements.
 
-    >>> import talweg as tw
     >>> tw.min(tw.tensor([[1.0, 5.0], [4.0, 2.0]]), 1).values
     tensor([1., 2.])
     """
@@ -139,7 +131,6 @@ def min(input: "Tensor", dim: Any = None, keepdim: bool = False, *, other: "Tens
 def amax(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """The largest element along dimensions; equal ones share the gradient.
 
-    >>> import talweg as tw
     >>> tw.amax(tw.tensor([[1.0, 5.0], [4.0, 2.0]]), (0, 1))
     tensor(5.)
     """
@@ -150,7 +141,6 @@ def amax(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
 def amin(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """The smallest element along dimensions; equal ones share the gradient.
 
-    >>> import talweg as tw
     >>> tw.amin(tw.tensor([[1.0, 5.0], [4.0, 2.0]]), 0)
     tensor([1., 2.])
     """
@@ -161,7 +151,6 @@ def amin(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
 def aminmax(input: "Tensor", *, dim: "int | None" = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, as the named pair (min, max).
 
-    >>> import talweg as tw
     >>> tw.aminmax(tw.tensor([1.0, 5.0])).max
     tensor(5.)
     """
@@ -178,7 +167,6 @@ def _middle(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
 def median(input: "Tensor", dim: "int | None" = None, keepdim: bool = False) -> Any:
     """The median, of an even number the lower of the two in the middle; along ``dim`` the pair (values, indices).
 
-    >>> import talweg as tw
     >>> tw.median(tw.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     """
@@ -189,7 +177,6 @@ def median(input: "Tensor", dim: "int | None" = None, keepdim: bool = False) -> 
 def nanmedian(input: "Tensor", dim: "int | None" = None, keepdim: bool = False) -> Any:
     """``median`` of the elements that are not NaN.
 
-    >>> import talweg as tw
     >>> tw.nanmedian(tw.tensor([4.0, float("nan"), 3.0]))
     tensor(3.)
     """
@@ -200,7 +187,6 @@ def nanmedian(input: "Tensor", dim: "int | None" = None, keepdim: bool = False) 
 def kthvalue(input: "Tensor", k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest element along a dimension, counted from 1: the named pair (values, indices).
 
-    >>> import talweg as tw
     >>> tw.kthvalue(tw.tensor([4.0, 1.0, 3.0]), 2).values
     tensor(3.)
     """
@@ -211,7 +197,6 @@ def kthvalue(input: "Tensor", k: int, dim: int = -1, keepdim: bool = False) -> A
 def mode(input: "Tensor", dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent element along a dimension, the smallest of equally frequent ones, and an index of it.
 
-    >>> import talweg as tw
     >>> tw.mode(tw.tensor([2, 1, 2, 1, 3])).values
     tensor(1)
     """
@@ -247,7 +232,6 @@ def _moments(ops_: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
 def std(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdim: bool = False, *, correction: "float | None" = None) -> "Tensor":
     """The standard deviation: divided by n - 1, or by n - ``correction``.
 
-    >>> import talweg as tw
     >>> tw.std(tw.tensor([1.0, 2.0, 3.0])), tw.std(tw.tensor([1.0, 3.0]), unbiased=False)
     (tensor(1.), tensor(1.))
     """
@@ -258,7 +242,6 @@ def std(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdi
 def var(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdim: bool = False, *, correction: "float | None" = None) -> "Tensor":
     """The variance: divided by n - 1, or by n - ``correction``.
 
-    >>> import talweg as tw
     >>> tw.var(tw.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
@@ -269,7 +252,6 @@ def var(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdi
 def std_mean(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdim: bool = False, *, correction: "float | None" = None) -> "tuple[Tensor, Tensor]":
     """The standard deviation and the mean.
 
-    >>> import talweg as tw
     >>> tw.std_mean(tw.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
@@ -281,7 +263,6 @@ def std_mean(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, k
 def var_mean(input: "Tensor", dim: Any = None, unbiased: "bool | None" = None, keepdim: bool = False, *, correction: "float | None" = None) -> "tuple[Tensor, Tensor]":
     """The variance and the mean.
 
-    >>> import talweg as tw
     >>> tw.var_mean(tw.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
@@ -295,7 +276,6 @@ def cov(input: "Tensor", *, correction: int = 1, fweights: "Tensor | None" = Non
 
     ``fweights`` says how often each observation counts, ``aweights`` how much.
 
-    >>> import talweg as tw
     >>> tw.cov(tw.tensor([[0.0, 2.0], [1.0, 1.0]])).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
     """
@@ -318,7 +298,6 @@ def cov(input: "Tensor", *, correction: int = 1, fweights: "Tensor | None" = Non
 def norm(input: "Tensor", p: "float | str | None" = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The p-norm of all elements, or along dimensions; ``"fro"`` is 2, ``"nuc"`` the sum of singular values.
 
-    >>> import talweg as tw
     >>> tw.norm(tw.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
     """
@@ -334,7 +313,6 @@ def norm(input: "Tensor", p: "float | str | None" = "fro", dim: Dim = None, keep
 def cumsum(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The running sum along a dimension.
 
-    >>> import talweg as tw
     >>> tw.cumsum(tw.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
@@ -345,7 +323,6 @@ def cumsum(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "T
 def cumprod(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The running product along a dimension.
 
-    >>> import talweg as tw
     >>> tw.cumprod(tw.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
@@ -356,7 +333,6 @@ def cumprod(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "
 def cummax(input: "Tensor", dim: int) -> Any:
     """The largest element so far along a dimension: the named pair (values, indices).
 
-    >>> import talweg as tw
     >>> tw.cummax(tw.tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
     """
@@ -367,7 +343,6 @@ def cummax(input: "Tensor", dim: int) -> Any:
 def cummin(input: "Tensor", dim: int) -> Any:
     """The smallest element so far along a dimension: the named pair (values, indices).
 
-    >>> import talweg as tw
     >>> tw.cummin(tw.tensor([3, 1, 2]), 0).values
     tensor([3, 1, 1])
     """
@@ -410,7 +385,6 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
 def quantile(input: "Tensor", q: Any, dim: "int | None" = None, keepdim: bool = False, *, interpolation: str = "linear") -> "Tensor":
     """The ``q``-quantiles of all elements, or along a dimension; several ``q`` are a new first dimension.
 
-    >>> import talweg as tw
     >>> tw.quantile(tw.tensor([0.0, 1.0, 3.0]), 0.75)
     tensor(2.)
     """
@@ -421,7 +395,6 @@ def quantile(input: "Tensor", q: Any, dim: "int | None" = None, keepdim: bool = 
 def nanquantile(input: "Tensor", q: Any, dim: "int | None" = None, keepdim: bool = False, *, interpolation: str = "linear") -> "Tensor":
     """``quantile`` of the elements that are not NaN.
 
-    >>> import talweg as tw
     >>> tw.nanquantile(tw.tensor([0.0, float("nan"), 3.0]), 0.5)
     tensor(1.5000)
     """
@@ -432,7 +405,6 @@ def nanquantile(input: "Tensor", q: Any, dim: "int | None" = None, keepdim: bool
 def logsumexp(input: "Tensor", dim: Dim, keepdim: bool = False) -> "Tensor":
     """The logarithm of the sum of exp(x) along dimensions.
 
-    >>> import talweg as tw
     >>> tw.logsumexp(tw.tensor([0.0, 0.0]), 0)
     tensor(0.6931)
     """
@@ -445,7 +417,6 @@ def logsumexp(input: "Tensor", dim: Dim, keepdim: bool = False) -> "Tensor":
 def softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """exp(x) divided by its sum along a dimension, computed in ``dtype``.
 
-    >>> import talweg as tw
     >>> tw.softmax(tw.tensor([0.0, 0.0]), 0)
     tensor([0.5000, 0.5000])
     """
@@ -456,7 +427,6 @@ def softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "
 def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
     """The logarithm of ``softmax``, computed in ``dtype``.
 
-    >>> import talweg as tw
     >>> tw.log_softmax(tw.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
     """
@@ -467,7 +437,6 @@ def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) 
 def all(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """True if all elements are, or all along dimensions.
 
-    >>> import talweg as tw
     >>> tw.all(tw.tensor([[True, False], [True, True]]), dim=1)
     tensor([False,  True])
     """
@@ -478,7 +447,6 @@ def all(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
 def any(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """True if any element is, or any along dimensions.
 
-    >>> import talweg as tw
     >>> tw.any(tw.tensor([[True, False], [False, False]]), dim=1)
     tensor([ True, False])
     """
@@ -489,7 +457,6 @@ def any(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
 def count_nonzero(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """The number of elements that are not zero, or along dimensions, which NumPy's ``keepdims`` leaves as size 1.
 
-    >>> import talweg as tw
     >>> tw.count_nonzero(tw.tensor([0, 1, 2]))
     tensor(2)
     """

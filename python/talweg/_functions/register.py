@@ -13,14 +13,10 @@ The stubs of the package read these decorators: each stands on one line.
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from .._checked import spelled, tensor_first, written
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -3,18 +3,14 @@
 import builtins
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _ops as ops
 from .._checked import type_error, value_error
+from .._native import Tensor, tensor
 from .._size import Size
 from .dtypes import result_type
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor, tensor
 
 Dims = builtins.int | Sequence[builtins.int]
 
@@ -23,7 +19,6 @@ Dims = builtins.int | Sequence[builtins.int]
 def reshape(input: "Tensor", shape: Dims) -> "Tensor":
     """The same elements in another shape; one size may be -1.
 
-    >>> import talweg as tw
     >>> tw.reshape(tw.arange(4), (2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
@@ -34,7 +29,6 @@ def reshape(input: "Tensor", shape: Dims) -> "Tensor":
 def permute(input: "Tensor", dims: Dims) -> "Tensor":
     """The dimensions in another order.
 
-    >>> import talweg as tw
     >>> tw.permute(tw.zeros(2, 3, 4), (2, 0, 1)).shape
     talweg.Size([4, 2, 3])
     """
@@ -45,7 +39,6 @@ def permute(input: "Tensor", dims: Dims) -> "Tensor":
 def flatten(input: "Tensor", start_dim: int = 0, end_dim: int = -1) -> "Tensor":
     """Several dimensions as one.
 
-    >>> import talweg as tw
     >>> tw.flatten(tw.zeros(2, 3, 4), start_dim=1).shape
     talweg.Size([2, 12])
     """
@@ -61,7 +54,6 @@ def _spread(first: Any, rest: "tuple[Any, ...]") -> Any:
 def flip(input: "Tensor", dims: Dims, *more: int) -> "Tensor":
     """The order reversed along dimensions.
 
-    >>> import talweg as tw
     >>> tw.flip(tw.tensor([[1, 2], [3, 4]]), dims=(0,)).tolist()
     [[3, 4], [1, 2]]
     """
@@ -85,7 +77,6 @@ def _flip(self: "Tensor", *dims: Any, axis: Any = None, **named: Any) -> "Tensor
 def roll(input: "Tensor", shifts: Dims, dims: "Dims | None" = None) -> "Tensor":
     """Elements moved along dimensions; those that leave come in again. Without ``dims``, of the flattened tensor.
 
-    >>> import talweg as tw
     >>> tw.roll(tw.arange(4), 1)
     tensor([3, 0, 1, 2])
     """
@@ -98,7 +89,6 @@ def roll(input: "Tensor", shifts: Dims, dims: "Dims | None" = None) -> "Tensor":
 def tile(input: "Tensor", dims: Dims, *more: int) -> "Tensor":
     """The whole repeated along each dimension.
 
-    >>> import talweg as tw
     >>> tw.tile(tw.tensor([1, 2]), (2,))
     tensor([1, 2, 1, 2])
     """
@@ -115,7 +105,6 @@ def _tile(self: "Tensor", *dims: Any) -> "Tensor":
 def repeat_interleave(input: "Tensor", repeats: Any = None, dim: "int | None" = None, *, output_size: "int | None" = None) -> "Tensor":
     """Each element several times, of the flattened tensor or along a dimension; NumPy's ``repeat``.
 
-    >>> import talweg as tw
     >>> tw.repeat_interleave(tw.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
@@ -135,7 +124,6 @@ def repeat_interleave(input: "Tensor", repeats: Any = None, dim: "int | None" = 
 def diff(input: "Tensor", n: int = 1, dim: int = -1, prepend: "Tensor | None" = None, append: "Tensor | None" = None) -> "Tensor":
     """Differences of neighbors along a dimension, taken ``n`` times.
 
-    >>> import talweg as tw
     >>> tw.diff(tw.tensor([1, 3, 6]), prepend=tw.tensor([0]))
     tensor([1, 2, 3])
     """
@@ -149,7 +137,6 @@ def diff(input: "Tensor", n: int = 1, dim: int = -1, prepend: "Tensor | None" = 
 def cat(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
     """Tensors one after the other along a dimension.
 
-    >>> import talweg as tw
     >>> tw.cat([tw.tensor([1]), tw.tensor([2, 3])])
     tensor([1, 2, 3])
     """
@@ -163,7 +150,6 @@ def cat(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
 def stack(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
     """Tensors of one shape along a new dimension.
 
-    >>> import talweg as tw
     >>> tw.stack([tw.zeros(3), tw.ones(3)], dim=1).shape
     talweg.Size([3, 2])
     """
@@ -174,7 +160,6 @@ def stack(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
 def split(tensor: "Tensor", split_size_or_sections: Dims, dim: int = 0) -> "tuple[Tensor, ...]":
     """Parts of one size along a dimension, or of several sizes.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.split(tw.arange(5), [2, 3])]
     [[0, 1], [2, 3, 4]]
     """
@@ -186,7 +171,6 @@ def split(tensor: "Tensor", split_size_or_sections: Dims, dim: int = 0) -> "tupl
 def chunk(input: "Tensor", chunks: int, dim: int = 0) -> "tuple[Tensor, ...]":
     """At most ``chunks`` parts of one size along a dimension, the last smaller if it does not divide.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.chunk(tw.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
     """
@@ -197,7 +181,6 @@ def chunk(input: "Tensor", chunks: int, dim: int = 0) -> "tuple[Tensor, ...]":
 def meshgrid(*tensors: Any, indexing: str = "ij") -> "tuple[Tensor, ...]":
     """Coordinates of a grid; ``indexing="xy"`` swaps the first two dimensions, as in NumPy.
 
-    >>> import talweg as tw
     >>> tw.meshgrid(tw.tensor([1, 2]), tw.tensor([3, 4]), indexing="ij")[0].tolist()
     [[1, 1], [2, 2]]
     """
@@ -213,7 +196,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> "tuple[Tensor, ...]":
 def einsum(equation: str, *operands: Any) -> "Tensor":
     """Einstein's summation.
 
-    >>> import talweg as tw
     >>> tw.einsum("ij,j->i", tw.tensor([[1.0, 2.0]]), tw.tensor([3.0, 4.0]))
     tensor([11.])
     """
@@ -226,7 +208,6 @@ def einsum(equation: str, *operands: Any) -> "Tensor":
 def tensordot(a: "Tensor", b: "Tensor", dims: Any = 2) -> "Tensor":
     """Products summed over dimensions: the last of one with the first of the other, or two lists of them.
 
-    >>> import talweg as tw
     >>> tw.tensordot(tw.ones(2, 3), tw.ones(3, 4), dims=1).shape
     talweg.Size([2, 4])
     """
@@ -240,7 +221,6 @@ def tensordot(a: "Tensor", b: "Tensor", dims: Any = 2) -> "Tensor":
 def clamp(input: "Tensor", min: Any = None, max: Any = None) -> "Tensor":
     """Elements below ``min`` or above ``max`` become these; ``None`` is no bound.
 
-    >>> import talweg as tw
     >>> tw.clamp(tw.tensor([1, 5, 9]), 2, 7)
     tensor([2, 5, 7])
     """
@@ -256,7 +236,6 @@ def clamp(input: "Tensor", min: Any = None, max: Any = None) -> "Tensor":
 def take(input: "Tensor", index: Any, dim: "int | None" = None) -> "Tensor":
     """Elements of the flattened tensor by index; with ``dim``, slices along it. Negative indices count from the end.
 
-    >>> import talweg as tw
     >>> tw.take(tw.tensor([[1, 2], [3, 4]]), tw.tensor([0, -1]))
     tensor([1, 4])
     """
@@ -270,7 +249,6 @@ def take(input: "Tensor", index: Any, dim: "int | None" = None) -> "Tensor":
 def triu(input: "Tensor", diagonal: int = 0, *, k: "int | None" = None) -> "Tensor":
     """The elements on and above a diagonal of the last two dimensions, zeros elsewhere.
 
-    >>> import talweg as tw
     >>> tw.triu(tw.ones(2, 2)).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
@@ -281,7 +259,6 @@ def triu(input: "Tensor", diagonal: int = 0, *, k: "int | None" = None) -> "Tens
 def tril(input: "Tensor", diagonal: int = 0, *, k: "int | None" = None) -> "Tensor":
     """The elements on and below a diagonal of the last two dimensions, zeros elsewhere.
 
-    >>> import talweg as tw
     >>> tw.tril(tw.ones(2, 2)).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
@@ -292,7 +269,6 @@ def tril(input: "Tensor", diagonal: int = 0, *, k: "int | None" = None) -> "Tens
 def pad(input: "Tensor", pad: Any, mode: str = "constant", value: "float | None" = None) -> "Tensor":
     """Padded at the edges of the last dimensions, the last first.
 
-    >>> import talweg as tw
     >>> tw.pad(tw.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
@@ -303,7 +279,6 @@ def pad(input: "Tensor", pad: Any, mode: str = "constant", value: "float | None"
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes have together.
 
-    >>> import talweg as tw
     >>> tw.broadcast_shapes((2, 1), (3,))
     talweg.Size([2, 3])
     """
@@ -323,7 +298,6 @@ def broadcast_shapes(*shapes: Any) -> Size:
 def broadcast_tensors(*tensors: Any) -> "tuple[Tensor, ...]":
     """All tensors in their common shape.
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.broadcast_tensors(tw.zeros(2, 1), tw.zeros(3))]
     [talweg.Size([2, 3]), talweg.Size([2, 3])]
     """
@@ -354,7 +328,6 @@ def expand_as(input: "Tensor", other: "Tensor") -> "Tensor":
 def round(input: "Tensor", *, decimals: int = 0) -> "Tensor":
     """The nearest whole number, halves to the even one; or so many decimals.
 
-    >>> import talweg as tw
     >>> tw.round(tw.tensor([1.25, 2.5]), decimals=1)
     tensor([1.2000, 2.5000])
     """

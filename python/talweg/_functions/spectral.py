@@ -3,17 +3,13 @@
 import builtins
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import axes_of, is_complex, is_floating, tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 def _window(window: Any, win_length: int, n_fft: int, kind: Any) -> Tensor:
@@ -33,7 +29,6 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """The Fourier transforms of windows along the last dimension: ``[..., frequencies, windows]``.
 
-    >>> import talweg as tw
     >>> tw.stft(tw.ones(8), 4, return_complex=True).shape
     talweg.Size([3, 9])
     """
@@ -75,7 +70,6 @@ def istft(
 ) -> Tensor:  # fmt: skip
     """The signal whose transform ``stft`` found: windows added up and divided by the sum of their squares.
 
-    >>> import talweg as tw
     >>> x = tw.arange(8.0)
     >>> w = tw.ones(4)
     >>> tw.istft(tw.stft(x, 4, window=w, return_complex=True), 4, window=w).tolist()
@@ -123,7 +117,6 @@ def _overlapped(frames: Tensor, hop: int, total: int) -> Tensor:
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Derivatives along dimensions by central differences, of second order inside and ``edge_order`` at the edges.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.gradient(tw.tensor([1.0, 2.0, 4.0]))]
     [[1.0, 1.5, 2.0]]
     """
@@ -212,7 +205,6 @@ def hann_window(
 ) -> Tensor:  # fmt: skip
     """The window of Hann: ½ (1 - cos 2πi/n).
 
-    >>> import talweg as tw
     >>> tw.hann_window(4).tolist()
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -227,7 +219,6 @@ def hamming_window(
 ) -> Tensor:  # fmt: skip
     """The window of Hamming: alpha - beta cos 2πi/n.
 
-    >>> import talweg as tw
     >>> tw.hamming_window(2).tolist()
     [0.08, 1.0]
     """
@@ -242,7 +233,6 @@ def blackman_window(
 ) -> Tensor:  # fmt: skip
     """The window of Blackman.
 
-    >>> import talweg as tw
     >>> tw.blackman_window(4).tolist()
     [0.0, 0.34, 1.0, 0.34]
     """
@@ -257,7 +247,6 @@ def bartlett_window(
 ) -> Tensor:  # fmt: skip
     """The window of Bartlett: a triangle.
 
-    >>> import talweg as tw
     >>> tw.bartlett_window(4).tolist()
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -272,7 +261,6 @@ def kaiser_window(
 ) -> Tensor:  # fmt: skip
     """The window of Kaiser.
 
-    >>> import talweg as tw
     >>> tw.kaiser_window(2, beta=0.0).tolist()
     [1.0, 1.0]
     """

@@ -1,17 +1,13 @@
 """Histograms and counts."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import type_error, value_error
 from .arguments import is_floating, tensor
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 class HistogramResult(NamedTuple):
@@ -25,7 +21,6 @@ class HistogramResult(NamedTuple):
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each of the numbers 0, 1, 2… occurs, or the sum of its weights.
 
-    >>> import talweg as tw
     >>> tw.bincount(tw.tensor([1, 1, 3])).tolist()
     [0, 2, 0, 1]
     """
@@ -73,7 +68,6 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
     """How many elements fall into each of ``bins`` equal intervals from ``min`` to ``max``; if both are equal, over the
     range of the elements.
 
-    >>> import talweg as tw
     >>> tw.histc(tw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3).tolist()
     [0.0, 2.0, 1.0, 0.0]
     """
@@ -84,7 +78,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
     x = x.astype("float64")
     inside = (x >= edges[0]) & (x <= edges[-1])
     place = _ops.clamp(_ops.floor((x - low) / width * bins), 0.0, bins - 1.0).astype("int64")
-    return _ops.index_add(_native.zeros(bins, dtype=input.dtype), 0, place, inside.astype(input.dtype))
+    return _ops.index_add(_native.zeros(bins, dtype="int64"), 0, place, inside.astype("int64")).astype(input.dtype)
 
 
 def _weighted(hist: Tensor, edges: Sequence[Tensor], density: bool) -> Tensor:
@@ -102,7 +96,6 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     """How many elements fall into each interval, or the sum of their weights, and the bounds of the intervals: so many
     equal ones, or between given bounds.
 
-    >>> import talweg as tw
     >>> tw.histogram(tw.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist.tolist()
     [0.0, 2.0, 1.0, 0.0]
     """
@@ -120,7 +113,6 @@ def histogramdd(
 ) -> HistogramResult:
     """``histogram`` of rows, of which each element is a coordinate.
 
-    >>> import talweg as tw
     >>> tw.histogramdd(tw.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2]).hist.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """

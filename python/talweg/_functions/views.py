@@ -1,18 +1,14 @@
 """Strided views, functions that write into a part of a tensor and return the whole, and copies of views."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import axis_of, numel, tensor
 from .layout import transpose
 from .register import public
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 
 def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
@@ -32,7 +28,6 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     """Elements of a tensor by strides over its elements in row-major order. The result is a copy: a write to it does
     not reach the tensor.
 
-    >>> import talweg as tw
     >>> tw.as_strided(tw.arange(4), (2, 2), (1, 2)).tolist()
     [[0, 2], [1, 3]]
     """
@@ -46,7 +41,6 @@ def as_strided_scatter(
 ) -> Tensor:
     """The tensor with other values where ``as_strided`` would read.
 
-    >>> import talweg as tw
     >>> tw.as_strided_scatter(tw.zeros(4), tw.ones(2), (2,), (2,)).tolist()
     [1.0, 0.0, 1.0, 0.0]
     """
@@ -70,7 +64,6 @@ def _numbered(input: Tensor) -> Tensor:
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The tensor with other values on a diagonal.
 
-    >>> import talweg as tw
     >>> tw.diagonal_scatter(tw.zeros(2, 2), tw.tensor([1.0, 2.0])).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
@@ -81,7 +74,6 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Tensor:
     """The tensor with other values at one index of a dimension.
 
-    >>> import talweg as tw
     >>> tw.select_scatter(tw.zeros(2, 2), tw.ones(2), 0, 1).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
@@ -94,7 +86,6 @@ def slice_scatter(
 ) -> Tensor:
     """The tensor with other values in a slice of a dimension.
 
-    >>> import talweg as tw
     >>> tw.slice_scatter(tw.zeros(4), tw.ones(2), start=1, end=3).tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
@@ -107,7 +98,6 @@ def slice_scatter(
 def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of what ``diagonal`` shows.
 
-    >>> import talweg as tw
     >>> tw.diagonal_copy(tw.tensor([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
@@ -118,7 +108,6 @@ def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
 def expand_copy(input: Any, size: Any) -> Tensor:
     """A copy of what ``expand`` shows.
 
-    >>> import talweg as tw
     >>> tw.expand_copy(tw.ones(1), (2,)).tolist()
     [1.0, 1.0]
     """
@@ -129,7 +118,6 @@ def expand_copy(input: Any, size: Any) -> Tensor:
 def permute_copy(input: Any, dims: Any) -> Tensor:
     """A copy of what ``permute`` shows.
 
-    >>> import talweg as tw
     >>> tw.permute_copy(tw.zeros(2, 3), (1, 0)).shape
     talweg.Size([3, 2])
     """
@@ -140,7 +128,6 @@ def permute_copy(input: Any, dims: Any) -> Tensor:
 def transpose_copy(input: Any, dim0: int, dim1: int) -> Tensor:
     """A copy of what ``transpose`` shows.
 
-    >>> import talweg as tw
     >>> tw.transpose_copy(tw.zeros(2, 3), 0, 1).shape
     talweg.Size([3, 2])
     """
@@ -151,7 +138,6 @@ def transpose_copy(input: Any, dim0: int, dim1: int) -> Tensor:
 def t_copy(input: Any) -> Tensor:
     """A copy of what ``t`` shows.
 
-    >>> import talweg as tw
     >>> tw.t_copy(tw.zeros(2, 3)).shape
     talweg.Size([3, 2])
     """
@@ -162,7 +148,6 @@ def t_copy(input: Any) -> Tensor:
 def unsqueeze_copy(input: Any, dim: int) -> Tensor:
     """A copy of what ``unsqueeze`` shows.
 
-    >>> import talweg as tw
     >>> tw.unsqueeze_copy(tw.zeros(2), 0).shape
     talweg.Size([1, 2])
     """
@@ -173,7 +158,6 @@ def unsqueeze_copy(input: Any, dim: int) -> Tensor:
 def unfold_copy(input: Any, dimension: int, size: int, step: int) -> Tensor:
     """A copy of what ``unfold`` shows.
 
-    >>> import talweg as tw
     >>> tw.unfold_copy(tw.arange(3), 0, 2, 1).tolist()
     [[0, 1], [1, 2]]
     """
@@ -184,7 +168,6 @@ def unfold_copy(input: Any, dimension: int, size: int, step: int) -> Tensor:
 def view_copy(input: Any, size: Any) -> Tensor:
     """A copy of what ``view`` shows.
 
-    >>> import talweg as tw
     >>> tw.view_copy(tw.zeros(2, 3), (3, 2)).shape
     talweg.Size([3, 2])
     """
@@ -195,7 +178,6 @@ def view_copy(input: Any, size: Any) -> Tensor:
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Tensor:
     """A copy of what ``narrow`` shows.
 
-    >>> import talweg as tw
     >>> tw.narrow_copy(tw.arange(3), 0, 1, 2).tolist()
     [1, 2]
     """
@@ -206,7 +188,6 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Tensor:
 def select_copy(input: Any, dim: int, index: int) -> Tensor:
     """A copy of what ``select`` shows.
 
-    >>> import talweg as tw
     >>> tw.select_copy(tw.tensor([[1, 2], [3, 4]]), 0, 1).tolist()
     [3, 4]
     """
@@ -217,7 +198,6 @@ def select_copy(input: Any, dim: int, index: int) -> Tensor:
 def detach_copy(input: Any) -> Tensor:
     """A copy of what ``detach`` shows.
 
-    >>> import talweg as tw
     >>> tw.detach_copy(tw.ones(2)).tolist()
     [1.0, 1.0]
     """
@@ -228,7 +208,6 @@ def detach_copy(input: Any) -> Tensor:
 def view_as_real_copy(input: Any) -> Tensor:
     """A copy of what ``view_as_real`` shows.
 
-    >>> import talweg as tw
     >>> tw.view_as_real_copy(tw.tensor([1.0j])).tolist()
     [[0.0, 1.0]]
     """
@@ -239,7 +218,6 @@ def view_as_real_copy(input: Any) -> Tensor:
 def view_as_complex_copy(input: Any) -> Tensor:
     """A copy of what ``view_as_complex`` shows.
 
-    >>> import talweg as tw
     >>> tw.view_as_complex_copy(tw.tensor([[0.0, 1.0]])).tolist()
     [1j]
     """
@@ -250,7 +228,6 @@ def view_as_complex_copy(input: Any) -> Tensor:
 def squeeze_copy(input: Any, dim: Any = None) -> Tensor:
     """A copy of what ``squeeze`` shows.
 
-    >>> import talweg as tw
     >>> tw.squeeze_copy(tw.zeros(1, 2)).shape
     talweg.Size([2])
     """
@@ -261,7 +238,6 @@ def squeeze_copy(input: Any, dim: Any = None) -> Tensor:
 def unbind_copy(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of what ``unbind`` shows.
 
-    >>> import talweg as tw
     >>> [t.item() for t in tw.unbind_copy(tw.arange(2))]
     [0, 1]
     """
@@ -272,7 +248,6 @@ def unbind_copy(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
 def split_copy(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of what ``split`` shows.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.split_copy(tw.arange(3), 2)]
     [[0, 1], [2]]
     """
@@ -283,7 +258,6 @@ def split_copy(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
 def split_with_sizes_copy(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of what ``split_with_sizes`` shows.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in tw.split_with_sizes_copy(tw.arange(3), [1, 2])]
     [[0], [1, 2]]
     """
@@ -294,7 +268,6 @@ def split_with_sizes_copy(input: Any, split_sizes: Sequence[int], dim: int = 0) 
 def alias_copy(input: Any) -> Tensor:
     """A copy of the tensor.
 
-    >>> import talweg as tw
     >>> tw.alias_copy(tw.ones(2)).tolist()
     [1.0, 1.0]
     """

@@ -1,14 +1,10 @@
 """Arrays from nothing, and from other objects."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops as ops
 from .._checked import value_error
-
-if TYPE_CHECKING:
-    from .. import Tensor as Array
-else:
-    from .._native import Tensor as Array
+from .._native import Tensor as Array
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> "Array":

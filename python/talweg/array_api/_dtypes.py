@@ -1,15 +1,11 @@
 """Element types, promotion, and what the namespace can do."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native
 from .._checked import value_error
 from .._functions import dtypes
-
-if TYPE_CHECKING:
-    from .. import Tensor as Array, dtype as dtype_
-else:
-    from .._native import Tensor as Array, dtype as dtype_
+from .._native import Tensor as Array, dtype as dtype_
 
 NAMES = ["bool", *(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)), "float32", "float64", "complex64", "complex128"]
 

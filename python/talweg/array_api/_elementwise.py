@@ -1,17 +1,13 @@
 """Elementwise functions of the standard."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops as ops
 from .._checked import checked, type_error
 from .._functions import elementwise
 from ._array import promoted
 from ._dtypes import result_type
-
-if TYPE_CHECKING:
-    from .. import Tensor as Array
-else:
-    from .._native import Tensor as Array
+from .._native import Tensor as Array
 
 # The standard's names of the table's rows, where they differ.
 _ROWS = {

@@ -1,23 +1,19 @@
 """Manipulation, indexing, searching, sorting, sets and utilities."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _ops as ops
 from .._checked import value_error
 from .._functions import sorting
 from .._functions.arithmetic import isin as _isin
 from .._functions.shapes import broadcast_shapes as _broadcast_shapes, take as _take
+from .._native import Tensor as Array
 from .._native import located, tensor
 from ..errors import OutOfRangeError
 from ._array import promoted
 from ._dtypes import result_type
 from ._statistics import along
-
-if TYPE_CHECKING:
-    from .. import Tensor as Array
-else:
-    from .._native import Tensor as Array
 
 
 def broadcast_arrays(*arrays: "Array") -> "tuple[Array, ...]":

@@ -1,16 +1,12 @@
 """Linear algebra, the array API standard's extension of this name."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _ops as ops, linalg as _linalg
 from .._checked import check, value_error
 from ._manipulation import matrix_transpose as matrix_transpose
 from ._statistics import matmul as matmul, tensordot as tensordot, vecdot as vecdot
-
-if TYPE_CHECKING:
-    from .. import Tensor as Array
-else:
-    from .._native import Tensor as Array
+from .._native import Tensor as Array
 
 
 

@@ -1,6 +1,5 @@
 """Gradients of what a program has computed, with PyTorch's names.
 
->>> import talweg as tw
 >>> x = tw.tensor(3.0, requires_grad=True)
 >>> (slope,) = tw.autograd.grad(x**3, x, create_graph=True)
 >>> (curvature,) = tw.autograd.grad(slope, x)
@@ -46,7 +45,6 @@ __all__ = [
 def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
     """The tensor itself, as PyTorch's since 0.4; with ``requires_grad`` a leaf of its value.
 
-    >>> import talweg as tw
     >>> tw.autograd.Variable(tw.ones(2), requires_grad=True).requires_grad
     True
     """
@@ -90,7 +88,6 @@ def grad(
     ``materialize_grads`` (zeros). Without ``retain_graph``, which is ``create_graph`` unless given, the outputs cannot
     be differentiated again. ``is_grads_batched``: ``grad_outputs`` have a batch dimension first, and so have the results.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x * x
     >>> tw.autograd.grad(y.sum(), [x, y])
@@ -139,7 +136,6 @@ def backward(
 ) -> None:
     """Adds the gradients of tensors to the leaves they depend on, or to ``inputs``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0, 2.0], requires_grad=True)
     >>> tw.autograd.backward([x.sum(), (x * x).sum()])
     >>> x.grad

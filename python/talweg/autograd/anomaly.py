@@ -24,7 +24,6 @@ class set_detect_anomaly:
     """Raises ``NumericsError`` at the first NaN or infinity that is computed, forward or backward, and names the op and
     its line; at once, and as a scope until its end. It slows programs down.
 
-    >>> import talweg as tw
     >>> with tw.autograd.set_detect_anomaly(True):
     ...     tw.ones(2).log().sum().item()
     0.0
@@ -45,7 +44,6 @@ class set_detect_anomaly:
 class detect_anomaly:
     """A scope or decorator that raises ``NumericsError`` at the first NaN or infinity that is computed in it.
 
-    >>> import talweg as tw
     >>> x = tw.tensor(0.0, requires_grad=True)
     >>> with tw.autograd.detect_anomaly():
     ...     try:

@@ -81,7 +81,6 @@ class Function:
     its ops can be differentiated again. Inside ``jit``, ``vmap`` and the like both are traced, and ``forward`` once more
     for ``backward``.
 
-    >>> import talweg as tw
     >>> class Exp(tw.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -243,7 +242,6 @@ def _like(out, outs):
 def once_differentiable(backward):
     """A ``backward`` whose gradients cannot be differentiated again: that is an error.
 
-    >>> import talweg as tw
     >>> class Twice(tw.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):

@@ -1,6 +1,5 @@
 """Jacobians, Hessians and products with them, at a point: ``f(f, inputs)``. See ``tw.func`` for functions of functions.
 
->>> import talweg as tw
 >>> tw.autograd.functional.jacobian(lambda x: x * x, tw.tensor([1.0, 2.0])).tolist()
 [[2.0, 0.0], [0.0, 4.0]]
 """
@@ -71,7 +70,6 @@ class _Point:
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The result of a function, and the product of a vector with its Jacobian.
 
-    >>> import talweg as tw
     >>> y, g = tw.autograd.functional.vjp(lambda x: x * x, tw.tensor([1.0, 3.0]), tw.tensor([1.0, 10.0]))
     >>> g.tolist()
     [2.0, 60.0]
@@ -95,7 +93,6 @@ def _along(p, v, strict):
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The result of a function, and the product of its Jacobian with a vector.
 
-    >>> import talweg as tw
     >>> y, dy = tw.autograd.functional.jvp(lambda x: x * x, tw.tensor([1.0, 3.0]), tw.tensor([1.0, 10.0]))
     >>> dy.tolist()
     [2.0, 60.0]
@@ -117,7 +114,6 @@ def jacobian(
 
     ``vectorize`` changes nothing: rows are always computed together.
 
-    >>> import talweg as tw
     >>> tw.autograd.functional.jacobian(lambda x, y: x * y, (tw.tensor(2.0), tw.tensor(3.0)))
     (tensor(3.), tensor(2.))
     """
@@ -168,7 +164,6 @@ def hessian(
 ) -> Any:
     """The second derivatives of a scalar function: for each pair of inputs a tensor with the shapes of both.
 
-    >>> import talweg as tw
     >>> tw.autograd.functional.hessian(lambda x: (x**3).sum(), tw.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
@@ -178,7 +173,6 @@ def hessian(
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The value of a scalar function, and the product of a vector with its Hessian.
 
-    >>> import talweg as tw
     >>> y, h = tw.autograd.functional.vhp(lambda x: (x**3).sum(), tw.tensor([1.0, 2.0]), tw.tensor([1.0, 1.0]))
     >>> h.tolist()
     [6.0, 12.0]
@@ -189,7 +183,6 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The value of a scalar function, and the product of its Hessian with a vector.
 
-    >>> import talweg as tw
     >>> y, h = tw.autograd.functional.hvp(lambda x: (x**3).sum(), tw.tensor([1.0, 2.0]), tw.tensor([1.0, 1.0]))
     >>> h.tolist()
     [6.0, 12.0]

@@ -11,7 +11,6 @@ def inference_mode(mode: Any = True) -> Any:
     """A scope or decorator without gradients; with ``mode=False`` with them. As a decorator it may stand without
     parentheses. Tensors made in it may be used outside, as those of ``no_grad``.
 
-    >>> import talweg as tw
     >>> w = tw.tensor([1.0], requires_grad=True)
     >>> with tw.inference_mode():
     ...     (w * 2).requires_grad

@@ -66,7 +66,6 @@ def gradcheck(
     """True if the gradients of a function agree with finite differences; use ``float64``. A mismatch raises, or with
     ``raise_exception=False`` returns False. Every element is looked at, also with ``fast_mode``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([0.3, -0.5], dtype=tw.float64, requires_grad=True)
     >>> tw.autograd.gradcheck(lambda x: x.sin() * x, x)
     True
@@ -113,7 +112,6 @@ def gradgradcheck(
 ):
     """True if the second derivatives of a function agree with finite differences of its gradients.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([0.3, -0.5], dtype=tw.float64, requires_grad=True)
     >>> tw.autograd.gradgradcheck(lambda x: x.sin() * x, x)
     True

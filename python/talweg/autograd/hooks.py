@@ -11,7 +11,6 @@ def register_hook(self: Tensor, hook) -> "_native.Hook":
     """Calls ``hook(grad)`` whenever a gradient of this tensor is taken; what it returns, unless ``None``, takes the
     gradient's place. Returns a handle with ``remove()``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0, 2.0], requires_grad=True)
     >>> handle = x.register_hook(lambda g: g * 10)
     >>> x.sum().backward()
@@ -28,7 +27,6 @@ def register_post_accumulate_grad_hook(self: Tensor, hook) -> "_native.Hook":
     """Calls ``hook(tensor)`` whenever ``backward`` has added to the ``grad`` of this leaf. Returns a handle with
     ``remove()``.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0], requires_grad=True)
     >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
     >>> (x * 3).sum().backward()

@@ -1,6 +1,5 @@
 """Switches of the devices, under PyTorch's names. A graph is compiled for the switches it runs under.
 
->>> import talweg as tw
 >>> tw.backends.cuda.matmul.allow_tf32
 False
 >>> tw.set_float32_matmul_precision("high")

@@ -6,7 +6,6 @@ from __future__ import annotations
 def get_cpu_capability() -> str:
     """The widest vector instructions of the processor, in PyTorch's words; kernels use them where they help.
 
-    >>> import talweg as tw
     >>> tw.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "NEON", "DEFAULT")
     True
     """

@@ -1,6 +1,5 @@
 """NVIDIA GPUs.
 
->>> import talweg as tw
 >>> tw.backends.cuda.matmul.allow_tf32 = True
 >>> tw.get_float32_matmul_precision()
 'high'

@@ -6,7 +6,6 @@
   on unless switched off.
 - ``deterministic``: the same bits in every run; ``use_deterministic_algorithms`` sets the same switch.
 
->>> import talweg as tw
 >>> tw.backends.cudnn.enabled, tw.backends.cudnn.deterministic
 (True, False)
 """

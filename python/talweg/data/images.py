@@ -16,7 +16,6 @@ from ..utils.data import Dataset
 def decode_image(content: bytes, mode: str = "RGB", name: str = "picture") -> Tensor:
     """The content of a PNG or JPEG file as ``uint8[channels, height, width]``: three channels, or with ``"GRAY"`` one.
 
-    >>> import talweg as tw
     >>> decode_image(encode_png(tw.zeros(1, 4, 5, dtype=tw.uint8))).shape
     talweg.Size([3, 4, 5])
     """
@@ -53,7 +52,6 @@ def encode_png(image: Any) -> bytes:
     """The PNG of a tensor ``uint8[channels, height, width]``, or of an array ``[height, width]`` or
     ``[height, width, channels]``.
 
-    >>> import talweg as tw
     >>> encode_png(tw.zeros(3, 4, 5, dtype=tw.uint8))[:4]
     b'\\x89PNG'
     """
@@ -68,7 +66,6 @@ class Augment:
 
     A picture is an array or tensor of uint8, ``[height, width]`` or ``[height, width, channels]``.
 
-    >>> import talweg as tw
     >>> pictures, _ = tw.utils.data.digits(2)
     >>> augment = Augment().crop(28, 28, padding=2).flip(0.5).normalize([0.5], [0.25])
     >>> augment(pictures[0], seed=7, epoch=0, index=0).shape

@@ -132,7 +132,6 @@ class PILToTensor(_Transform):
 class ConvertImageDtype(_Transform):
     """A tensor in another element type, scaled so that white stays white.
 
-    >>> import talweg as tw
     >>> ConvertImageDtype(tw.float32)(tw.full((1, 1, 1), 255, dtype=tw.uint8)).item()
     1.0
     """
@@ -160,7 +159,6 @@ class ConvertImageDtype(_Transform):
 class Normalize(_Transform):
     """A float tensor less the mean, divided by the deviation of its channel.
 
-    >>> import talweg as tw
     >>> Normalize([0.5], [0.25])(tw.ones(1, 1, 2)).tolist()
     [[[2.0, 2.0]]]
     """

@@ -4,7 +4,6 @@ There are two ways to write a program for several processes. In the first, optim
 workers, or take their step in the parameter store, by themselves; a script only has to give each worker its part of
 the data:
 
->>> import talweg as tw
 >>> tw.distributed.rank(), tw.distributed.world_size()
 (0, 1)
 >>> tw.distributed.shard(tw.arange(4)).shape

@@ -48,7 +48,6 @@ _BITS = {ReduceOp.BAND: Tensor.bitwise_and, ReduceOp.BOR: Tensor.bitwise_or, Red
 class Work:
     """What ``async_op=True`` returns. The exchange itself is over, except for those of ``isend`` and ``irecv``.
 
-    >>> import talweg as tw
     >>> x = tw.ones(2)
     >>> tw.distributed.all_reduce(x, async_op=True).wait()
     True
@@ -154,7 +153,6 @@ def _combined(x: Tensor, op: Any, group: Group | None) -> Tensor:
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Group | None = None, async_op: bool = False) -> Any:
     """Makes the tensor of every rank the sum, or another ``ReduceOp``, of all.
 
-    >>> import talweg as tw
     >>> x = tw.ones(2)
     >>> tw.distributed.all_reduce(x)
     >>> x.tolist()
@@ -430,7 +428,6 @@ def _gathered(x: Any, group: Group | None) -> list[Any]:
 def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = None) -> Any:
     """Puts the object of rank ``i`` at ``object_list[i]``, on every rank. Objects must be such that ``pickle`` takes them.
 
-    >>> import talweg as tw
     >>> all = [None]
     >>> tw.distributed.all_gather_object(all, {"a": 1})
     >>> all

@@ -41,7 +41,6 @@ ProcessGroup = Group
 class ReduceOp(str):
     """How a collective combines the tensors of all ranks.
 
-    >>> import talweg as tw
     >>> tw.distributed.ReduceOp.AVG
     ReduceOp.AVG
     """
@@ -72,7 +71,6 @@ for _value, _name in _OPS.items():
 class Backend(str):
     """The name of a back end, as PyTorch spells it. What carries collectives is chosen by ``TALWEG_COLLECTIVES``.
 
-    >>> import talweg as tw
     >>> tw.distributed.Backend("NCCL") == tw.distributed.Backend.NCCL
     True
     """
@@ -123,7 +121,6 @@ def world_size() -> int:
 def is_available() -> bool:
     """True: collectives are always available.
 
-    >>> import talweg as tw
     >>> tw.distributed.is_available()
     True
     """
@@ -169,7 +166,6 @@ def init_process_group(
     that does not call this needs nothing: its optimizers average gradients by themselves. ``backend`` changes
     nothing: ``TALWEG_COLLECTIVES`` chooses what carries collectives.
 
-    >>> import talweg as tw
     >>> tw.distributed.init_process_group("gloo")
     >>> tw.distributed.get_world_size(), tw.distributed.is_initialized()
     (1, True)
@@ -216,7 +212,6 @@ def destroy_process_group(group: Group | None = None) -> None:
 def is_initialized() -> bool:
     """True after ``init_process_group``.
 
-    >>> import talweg as tw
     >>> tw.distributed.is_initialized()
     False
     """
@@ -231,7 +226,6 @@ def get_backend(group: Group | None = None) -> str:
 def get_rank(group: Group | None = None) -> int:
     """The number of this process among all, or in a group; -1 if it is not in the group.
 
-    >>> import talweg as tw
     >>> tw.distributed.get_rank()
     0
     """
@@ -243,7 +237,6 @@ def get_rank(group: Group | None = None) -> int:
 def get_world_size(group: Group | None = None) -> int:
     """The number of processes, or of those in a group; -1 if this process is not in the group.
 
-    >>> import talweg as tw
     >>> tw.distributed.get_world_size()
     1
     """
@@ -287,7 +280,6 @@ def new_group(
     """The group of some processes, or of some ranks of ``group``; for a process that is not one of them
     ``GroupMember.NON_GROUP_MEMBER``. Only members have to call it.
 
-    >>> import talweg as tw
     >>> tw.distributed.new_group([0]).ranks
     [0]
     """

@@ -13,7 +13,6 @@ __all__ = ["Table", "clock", "staleness", "step", "wait"]
 class Table:
     """Values in the parameter store that all workers share: rows of float32, of which any can be read and changed.
 
-    >>> import talweg as tw
     >>> counts = tw.distributed.Table(tw.zeros(3, 2))
     >>> counts.push([[1, 2], [3, 4.0]], rows=[2, 0])
     >>> tw.distributed.clock()

@@ -4,7 +4,6 @@ They are carried out where they are called; in a function that ``tw.jit`` traces
 order of the program. Ranks are those of the group. ``op`` is ``"sum"``, ``"mean"``, ``"prod"``, ``"max"``, ``"min"`` or a
 ``tw.distributed.ReduceOp``.
 
->>> import talweg as tw
 >>> tw.distributed.functional.all_reduce(tw.tensor([1.0, 2.0])).tolist()
 [1.0, 2.0]
 """

@@ -1,6 +1,5 @@
 """Probability distributions with PyTorch's names: sampling, densities, divergences, all differentiable.
 
->>> import talweg as tw
 >>> d = tw.distributions.Normal(tw.tensor([0.0, 1.0]), 2.0)
 >>> d.batch_shape, d.sample((3,)).shape == (3, 2)
 ((2,), True)

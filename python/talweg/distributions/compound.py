@@ -15,7 +15,6 @@ from .transforms import ComposeTransform, Transform
 class Independent(Distribution):
     """A distribution whose last batch dimensions are part of the event.
 
-    >>> import talweg as tw
     >>> d = tw.distributions.Independent(tw.distributions.Normal(tw.zeros(3), tw.ones(3)), 1)
     >>> d.batch_shape, d.event_shape
     ((), (3,))
@@ -42,16 +41,13 @@ class Independent(Distribution):
         return constraints.independent(base, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else base
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         own = self.event_shape[: self.reinterpreted_batch_ndims]
         return Independent(self.base_dist.expand(sizes(batch_shape) + own), self.reinterpreted_batch_ndims, False)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Tensor:
@@ -105,7 +101,6 @@ class TransformedDistribution(Distribution):
         return constraints.independent(found, more) if more > 0 else found
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         shape = sizes(batch_shape) + self.event_shape
         wide = ComposeTransform(self.transforms).inverse_shape(shape)
         made = object.__new__(type(self)) if _instance is None else _instance
@@ -120,12 +115,10 @@ class TransformedDistribution(Distribution):
         return x
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             return self._apply(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self._apply(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Any) -> Tensor:
@@ -150,14 +143,12 @@ class TransformedDistribution(Distribution):
         return sign.to(p.dtype) * (p - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         y = self._value(value)
         for t in reversed(self.transforms):
             y = t._inverse(y)
         return self._flipped(self.base_dist.cdf(y))
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return self._apply(self.base_dist.icdf(self._flipped(value)))
 
     def __repr__(self) -> str:
@@ -187,7 +178,6 @@ class MixtureSameFamily(Distribution):
         return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         shape = sizes(batch_shape)
         return MixtureSameFamily(self.mixture_distribution.expand(shape), self.component_distribution.expand((*shape, self._count)), False)
 
@@ -200,7 +190,6 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self._over(self._weights() * self.component_distribution.mean)
 
     @property
@@ -225,7 +214,6 @@ class MixtureSameFamily(Distribution):
         return (self.component_distribution.cdf(self._wide(x)) * self.mixture_distribution.probs).sum(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             n = len(self.event_shape)
             which = self.mixture_distribution.sample(sample_shape)

@@ -35,53 +35,43 @@ class _LocScale(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.loc
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         return self.loc
 
 
 class Normal(_LocScale, ExponentialFamily):
     """The normal distribution.
 
-    >>> import talweg as tw
     >>> float(tw.distributions.Normal(0.0, 1.0).log_prob(tw.tensor(0.0)))
     -0.9189385
     """
 
     @property
     def stddev(self) -> Tensor:
-        """The standard deviation."""
         return self.scale
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.scale * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self.loc + normal(self._extended_shape(sample_shape), self.loc) * self.scale
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         z = self._standard(value)
         return -0.5 * z * z - self.scale.log() - _HALF_LOG_2PI
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return 0.5 * (1 + (self._standard(value) / math.sqrt(2)).erf())
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         p = value if isinstance(value, Tensor) else broadcast_all(value)[0]
         return self.loc + self.scale * (2 * p - 1).erfinv() * math.sqrt(2)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return 0.5 + _HALF_LOG_2PI + self.scale.log()
 
 
@@ -90,35 +80,28 @@ class Laplace(_LocScale):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return 2 * self.scale * self.scale
 
     @property
     def stddev(self) -> Tensor:
-        """The standard deviation."""
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         u = 2 * uniform(self._extended_shape(sample_shape), self.loc) - 1
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         return -(2 * self.scale).log() - self._standard(value).abs()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         z = self._standard(value)
         return 0.5 - 0.5 * z.sign() * (-z.abs()).expm1()
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         t = value - 0.5
         return self.loc - self.scale * t.sign() * (-2 * t.abs()).log1p()
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return 1 + (2 * self.scale).log()
 
 
@@ -136,25 +119,20 @@ class Cauchy(_LocScale):
         return self.scale * math.inf
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         u = uniform(self._extended_shape(sample_shape), self.loc)
         return self.loc + self.scale * (math.pi * (u - 0.5)).tan()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         z = self._standard(value)
         return -math.log(math.pi) - self.scale.log() - (z * z).log1p()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return self._standard(value).atan() / math.pi + 0.5
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return math.log(4 * math.pi) + self.scale.log()
 
 
@@ -163,34 +141,27 @@ class Gumbel(_LocScale):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.loc + self.scale * _EULER
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return (math.pi**2 / 6) * self.scale * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         u = uniform(self._extended_shape(sample_shape), self.loc)
         return self.loc - self.scale * (-u.log()).log()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         y = -self._standard(value)
         return y - y.exp() - self.scale.log()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return (-(-self._standard(value)).exp()).exp()
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return self.scale.log() + (1 + _EULER)
 
 
@@ -217,7 +188,6 @@ class Uniform(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return (self.low + self.high) / 2
 
     @property
@@ -227,34 +197,27 @@ class Uniform(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return (self.high - self.low) ** 2 / 12
 
     @property
     def stddev(self) -> Tensor:
-        """The standard deviation."""
         return (self.high - self.low) / math.sqrt(12)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self.low + uniform(self._extended_shape(sample_shape), self.low) * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x = self._value(value)
         inside = (x >= self.low) & (x < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return ((self._value(value) - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return (self.high - self.low).log()
 
 
@@ -272,7 +235,6 @@ class Exponential(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return 1 / self.rate
 
     stddev = mean
@@ -284,27 +246,21 @@ class Exponential(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.rate**-2
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return -uniform(self._extended_shape(sample_shape), self.rate).log() / self.rate
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         return self.rate.log() - self.rate * self._value(value)
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return -(-self.rate * self._value(value)).expm1()
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return -(-value).log1p() / self.rate
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return 1 - self.rate.log()
 
 
@@ -322,22 +278,18 @@ class LogNormal(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return (self.loc + self.scale**2 / 2).exp()
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         return (self.loc - self.scale**2).exp()
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         s = self.scale**2
         return s.expm1() * (2 * self.loc + s).exp()
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return self.base_dist.entropy() + self.loc
 
 
@@ -362,25 +314,20 @@ class _Half(Distribution):
         return self.scale * 0
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self.base_dist.rsample(sample_shape).abs()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x = self._value(value)
         found = self.base_dist.log_prob(x) + math.log(2)
         return where(x >= 0, found, found * 0 - math.inf)
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return 2 * self.base_dist.cdf(self._value(value)) - 1
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return self.base_dist.entropy() - math.log(2)
 
 
@@ -391,12 +338,10 @@ class HalfNormal(_Half):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.scale**2 * (1 - 2 / math.pi)
 
 
@@ -433,7 +378,6 @@ class Weibull(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.scale * self._moment(1)
 
     @property
@@ -444,30 +388,24 @@ class Weibull(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.scale**2 * (self._moment(2) - self._moment(1) ** 2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         e = -uniform(self._extended_shape(sample_shape), self.scale).log()
         return self.scale * e ** (1 / self.concentration)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         k = self.concentration
         z = self._value(value).log() - self.scale.log()
         return k.log() - self.scale.log() + (k - 1) * z - (k * z).exp()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         return -(-((self._value(value) / self.scale) ** self.concentration)).expm1()
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         return self.scale * (-(-value).log1p()) ** (1 / self.concentration)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         k = self.concentration
         return _EULER * (1 - 1 / k) + (self.scale / k).log() + 1
 
@@ -483,7 +421,6 @@ class Pareto(TransformedDistribution):
         super().__init__(base, [ExpTransform(), AffineTransform(self.scale * 0, self.scale)], validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         shape = list(batch_shape)
         return Pareto(self.scale.broadcast_to(shape), self.alpha.broadcast_to(shape), False)
 
@@ -510,7 +447,6 @@ class Pareto(TransformedDistribution):
         return self.scale**2 * a / ((a - 1) ** 2 * (a - 2))
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return (self.scale / self.alpha).log() + (1 + 1 / self.alpha)
 
 
@@ -528,7 +464,6 @@ class Kumaraswamy(TransformedDistribution):
         super().__init__(base, steps, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         shape = list(batch_shape)
         return Kumaraswamy(self.concentration1.broadcast_to(shape), self.concentration0.broadcast_to(shape), False)
 
@@ -539,7 +474,6 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self._moment(1)
 
     @property
@@ -552,11 +486,9 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self._moment(2) - self._moment(1) ** 2
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a, b = self.concentration1, self.concentration0
         return 1 - 1 / b + (1 - 1 / a) * ((b + 1).digamma() + _EULER) - a.log() - b.log()
 
@@ -604,7 +536,6 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         far, q = self._far()
         exact = q / (2 * q - 1) + 1 / ((-q).log1p() - q.log())
         x = self.probs - 0.5
@@ -612,23 +543,19 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         far, q = self._far()
         exact = q * (q - 1) / (1 - 2 * q) ** 2 + 1 / ((-q).log1p() - q.log()) ** 2
         x = (self.probs - 0.5) ** 2
         return where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         return self.icdf(uniform(self._extended_shape(sample_shape), self.probs))
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x = self._value(value)
         return x * self.probs.log() + (1 - x) * (-self.probs).log1p() + self._log_norm()
 
     def cdf(self, value: Any) -> Tensor:
-        """The cumulative distribution function."""
         x = self._value(value)
         far, q = self._far()
         exact = (q**x * (1 - q) ** (1 - x) + q - 1) / (2 * q - 1)
@@ -636,12 +563,10 @@ class ContinuousBernoulli(ExponentialFamily):
         return where(x <= 0, x * 0, where(x >= 1, x * 0 + 1, inner))
 
     def icdf(self, value: Any) -> Tensor:
-        """The quantile."""
         far, q = self._far()
         exact = ((value * (2 * q - 1) - q).log1p() - (-q).log1p()) / (q.log() - (-q).log1p())
         return where(far, exact, value)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         low, high = (-self.probs).log1p(), self.probs.log()
         return self.mean * (low - high) - self._log_norm() - low

@@ -67,7 +67,6 @@ class Bernoulli(_Weighted, ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.probs
 
     @property
@@ -78,22 +77,18 @@ class Bernoulli(_Weighted, ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             p = self.probs.detach()
             return (_native.rand(list(self._extended_shape(sample_shape)), dtype=p.dtype) < p).to(p.dtype)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x = self._value(value)
         return x * self.logits - _softplus(self.logits)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return _softplus(self.logits) - self.probs * self.logits
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -117,7 +112,6 @@ class Geometric(_Weighted):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return 1 / self.probs - 1
 
     @property
@@ -127,30 +121,25 @@ class Geometric(_Weighted):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return (1 / self.probs - 1) / self.probs
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             p = self.probs.detach()
             return (uniform(self._extended_shape(sample_shape), p).log() / (-p).log1p()).floor()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x, p = self._value(value), self.probs
         log_fail = (-clamp_probs(p)).log1p()
         return where((p == 1) & (x == 0), x * 0 + p * 0, x * log_fail) + p.log()
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return (_softplus(self.logits) - self.probs * self.logits) / self.probs
 
 
 class Categorical(_Weighted):
     """A class with probabilities ``probs`` along the last dimension.
 
-    >>> import talweg as tw
     >>> float(tw.distributions.Categorical(tw.tensor([1.0, 3.0])).log_prob(tw.tensor(1)).exp())
     0.75
     """
@@ -192,21 +181,18 @@ class Categorical(_Weighted):
         return self._param.argmax(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             logits = self.logits.detach()
             u = uniform((*sizes(sample_shape), *logits.shape), logits)
             return (logits - (-u.log()).log()).argmax(-1)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x = self._value(value).to(INT64)
         shape = list(_joined(tuple(x.shape), self.batch_shape))
         logits = self.logits.broadcast_to([*shape, self._count])
         return logits.gather(len(shape), x.broadcast_to(shape).unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         logits = self.logits.clamp_min(-3.4028235e38)
         return -(logits * self.probs).sum(-1)
 
@@ -244,7 +230,6 @@ class OneHotCategorical(_Weighted):
         return self._categorical._param
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         made = object.__new__(type(self)) if _instance is None else _instance
         made.__dict__.update(self.__dict__)
         made._categorical, made._batch_shape = self._categorical.expand(batch_shape), sizes(batch_shape)
@@ -262,7 +247,6 @@ class OneHotCategorical(_Weighted):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         p = self._categorical.probs
         return p * (1 - p)
 
@@ -271,15 +255,12 @@ class OneHotCategorical(_Weighted):
         return (classes.unsqueeze(-1) == every).to(self._categorical._param.dtype)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         return self._hot(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         return self._categorical.log_prob(self._value(value).argmax(-1))
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -334,7 +315,6 @@ class Binomial(_Counted):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.total_count * self.probs
 
     @property
@@ -344,17 +324,14 @@ class Binomial(_Counted):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             shape = list(self._extended_shape(sample_shape))
             return binomial(self.total_count.broadcast_to(shape), self.probs.detach().broadcast_to(shape))
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x, n, logits = self._value(value), self.total_count, self.logits
         choose = (n + 1).lgamma() - (x + 1).lgamma() - (n - x + 1).lgamma()
         return choose + x * logits - n * _softplus(logits)
@@ -398,7 +375,6 @@ class NegativeBinomial(_Counted):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.total_count * self.logits.exp()
 
     @property
@@ -408,11 +384,9 @@ class NegativeBinomial(_Counted):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.mean * (1 + self.logits.exp())
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         from .gammas import Gamma
 
         with no_grad():
@@ -420,7 +394,6 @@ class NegativeBinomial(_Counted):
             return poisson(rate)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x, n, logits = self._value(value), self.total_count, self.logits
         mass = -n * _softplus(logits) - x * _softplus(-logits)
         norm = -(n + x).lgamma() + (1 + x).lgamma() + n.lgamma()
@@ -440,7 +413,6 @@ class Poisson(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.rate
 
     @property
@@ -450,16 +422,13 @@ class Poisson(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             return poisson(self.rate.detach().broadcast_to(list(self._extended_shape(sample_shape))))
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x = self._value(value)
         x = x if str(x.dtype) == str(self.rate.dtype) else x.to(self.rate.dtype)
         return xlogy(x + self.rate * 0, self.rate + x * 0) - self.rate - (x + 1).lgamma()
@@ -489,30 +458,25 @@ class Multinomial(_Weighted):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.probs * self.total_count
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         with no_grad():
             classes = self._categorical.sample((self.total_count, *sizes(sample_shape)))
             hot = classes.unsqueeze(-1) == _native.arange(self._categorical._count)
             return hot.to(self._categorical._param.dtype).sum(0)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the mass."""
         x = self._value(value)
         logits = self.logits + x * 0
         logits = where((x == 0) & (logits == -math.inf), x * 0, logits)
         return (x.sum(-1) + 1).lgamma() - (x + 1).lgamma().sum(-1) + (x * logits).sum(-1)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         n, p = self.total_count, self.probs
         counts = _native.arange(n + 1)[1:].to(p.dtype).reshape([-1] + [1] * len(p.shape))
         one = Binomial(n, p, validate_args=False)

@@ -30,26 +30,21 @@ class Gamma(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.concentration / self.rate
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         return ((self.concentration - 1) / self.rate).clamp_min(0.0)
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         return self.concentration / (self.rate * self.rate)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         shape = list(self._extended_shape(sample_shape))
         return standard_gamma(self.concentration.broadcast_to(shape)) / self.rate
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, a, r = self._value(value), self.concentration, self.rate
         return xlogy(a + x * 0, r + x * 0) + xlogy(a - 1 + x * 0, x + a * 0) - r * x - a.lgamma()
 
@@ -59,7 +54,6 @@ class Gamma(ExponentialFamily):
         return gammainc(self.concentration + x * 0, self.rate * x)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
 
@@ -93,7 +87,6 @@ class InverseGamma(TransformedDistribution):
     rate = property(lambda self: self.base_dist.rate)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         shape = list(batch_shape)
         return InverseGamma(self.concentration.broadcast_to(shape), self.rate.broadcast_to(shape), False)
 
@@ -105,7 +98,6 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         return self.rate / (self.concentration + 1)
 
     @property
@@ -116,7 +108,6 @@ class InverseGamma(TransformedDistribution):
         return where(a > 2, found, a * 0 + math.inf)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
@@ -139,7 +130,6 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.concentration / self.concentration.sum(-1, True)
 
     @property
@@ -153,22 +143,18 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total**2 * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         g = standard_gamma(self.concentration.broadcast_to(list(self._extended_shape(sample_shape))))
         return g / g.sum(-1, True)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, a = self._value(value), self.concentration
         return xlogy(a - 1 + x * 0, x + a * 0).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a, k = self.concentration, self.concentration.shape[-1]
         total = a.sum(-1)
         return a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma() - ((a - 1) * a.digamma()).sum(-1)
@@ -188,23 +174,19 @@ class Beta(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         pair = stack([self.concentration1, self.concentration0], -1)
         return Dirichlet(pair, False).mode[..., 0]
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         shape = list(self._extended_shape(sample_shape))
         a = standard_gamma(self.concentration1.broadcast_to(shape))
         b = standard_gamma(self.concentration0.broadcast_to(shape))
@@ -212,13 +194,11 @@ class Beta(ExponentialFamily):
         return (a / (a + b)).clamp(eps / 2, 1 - eps / 2)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, a, b = self._value(value), self.concentration1, self.concentration0
         norm = (a + b).lgamma() - a.lgamma() - b.lgamma()
         return xlogy(a - 1 + x * 0, x + a * 0) + xlogy(b - 1 + x * 0, 1 - x + a * 0) + norm
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a, b = self.concentration1, self.concentration0
         log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
         return log_beta - (a - 1) * a.digamma() - (b - 1) * b.digamma() + (a + b - 2) * (a + b).digamma()
@@ -242,7 +222,6 @@ class StudentT(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
         return self.loc
 
     @property
@@ -253,19 +232,16 @@ class StudentT(Distribution):
         return where(self.df > 2, found, wide)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         shape = list(self._extended_shape(sample_shape))
         z = Chi2(self.df, False).rsample(sample_shape)
         return self.loc + self.scale * normal(shape, self.df) * (self.df / z).sqrt()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         y, df = (self._value(value) - self.loc) / self.scale, self.df
         norm = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi) + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
         return -0.5 * (df + 1) * (y * y / df).log1p() - norm
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         df = self.df
         log_beta = (0.5 * df).lgamma() + math.lgamma(0.5) - (0.5 * (df + 1)).lgamma()
         return self.scale.log() + 0.5 * (df + 1) * ((0.5 * (df + 1)).digamma() - (0.5 * df).digamma()) + 0.5 * df.log() + log_beta
@@ -302,13 +278,11 @@ class FisherSnedecor(Distribution):
         return where(b > 4, found, b * math.nan)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         top = Gamma(self.df1 / 2, self.df1 / 2, False).rsample(sample_shape)
         bottom = Gamma(self.df2 / 2, self.df2 / 2, False).rsample(sample_shape)
         return top / bottom.clamp_min(1e-30)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, a, b = self._value(value), self.df1 / 2, self.df2 / 2
         ratio = self.df1 / self.df2
         norm = (a + b).lgamma() - a.lgamma() - b.lgamma()
@@ -362,7 +336,6 @@ class VonMises(Distribution):
             return ((angle + math.pi + loc.to(FLOAT64)) % (2 * math.pi) - math.pi).to(kind)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x = self._value(value)
         return self.concentration * (x - self.loc).cos() - math.log(2 * math.pi) - log_i0(self.concentration)
 
@@ -408,7 +381,6 @@ class Wishart(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self._df() * self.covariance_matrix
 
     @property
@@ -438,7 +410,6 @@ class Wishart(ExponentialFamily):
         return 2 * self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, n = self._value(value), self.scale_tril.shape[-1]
         root = x.cholesky()
         log_det = 2 * root.diagonal(0, -2, -1).log().sum(-1)
@@ -447,7 +418,6 @@ class Wishart(ExponentialFamily):
         return 0.5 * (self.df - n - 1) * log_det - 0.5 * (white * white).sum([-1, -2]) - norm
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         n, df = self.scale_tril.shape[-1], self.df
         parts = (df.unsqueeze(-1) - _native.arange(n).to(df.dtype)) / 2
         psi = parts.digamma().sum(-1)

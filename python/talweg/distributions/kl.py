@@ -23,7 +23,6 @@ _TABLE: dict[tuple[type, type], Callable[..., Tensor]] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[..., Any]:
     """A decorator: the function computes the divergence of two types, and of their subclasses.
 
-    >>> import talweg as tw
     >>> class Mine(tw.distributions.Normal): ...
     >>> @tw.distributions.register_kl(Mine, Mine)
     ... def between(p, q): return tw.zeros(())
@@ -52,7 +51,6 @@ def _found(p: type, q: type) -> Callable[..., Tensor] | None:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The Kullback-Leibler divergence ``E_p[log p - log q]``.
 
-    >>> import talweg as tw
     >>> d = tw.distributions
     >>> float(d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0)))
     0.5

@@ -39,7 +39,6 @@ def precision_to_lower(p: Tensor) -> Tensor:
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by covariance, precision or Cholesky factor.
 
-    >>> import talweg as tw
     >>> d = tw.distributions.MultivariateNormal(tw.zeros(2), tw.eye(2))
     >>> float(d.log_prob(tw.zeros(2)))
     -1.837877
@@ -76,7 +75,6 @@ class MultivariateNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.loc
 
     mode = mean
@@ -87,19 +85,16 @@ class MultivariateNormal(Distribution):
         return (self.scale_tril**2).sum(-1)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         eps = normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + (self.scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         off = self._value(value) - self.loc
         white = solve_triangular(self.scale_tril, off.unsqueeze(-1)).squeeze(-1)
         half = self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
         return -0.5 * (off.shape[-1] * math.log(2 * math.pi) + (white * white).sum(-1)) - half
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         half = self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
         return 0.5 * self.loc.shape[-1] * (1 + math.log(2 * math.pi)) + half
 
@@ -133,7 +128,6 @@ class LowRankMultivariateNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
         return self.loc
 
     mode = mean
@@ -161,7 +155,6 @@ class LowRankMultivariateNormal(Distribution):
         return self.covariance_matrix.cholesky()
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         shape = self._extended_shape(sample_shape)
         few = normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
         return self.loc + (self.cov_factor @ few.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * normal(shape, self.loc)
@@ -175,12 +168,10 @@ class LowRankMultivariateNormal(Distribution):
         return (off * off / self.cov_diag).sum(-1) - (inner * inner).sum(-1)
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         off, c = self._value(value) - self.loc, self._capacitance()
         return -0.5 * (off.shape[-1] * math.log(2 * math.pi) + self._log_det(c) + self._mahalanobis(off, c))
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         return 0.5 * (self.loc.shape[-1] * (1 + math.log(2 * math.pi)) + self._log_det(self._capacitance()))
 
 

@@ -32,17 +32,14 @@ class LogitRelaxedBernoulli(_Weighted):
         super().__init__(value.shape, (), validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         logits = self.logits
         u = uniform(self._extended_shape(sample_shape), logits)
         return (u.log() - (-u).log1p() + logits) / self.temperature
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         return self.rsample(sample_shape).detach()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         d = self.logits - self._value(value) * self.temperature
         return self.temperature.log() + d - 2 * _softplus(d)
 
@@ -83,24 +80,20 @@ class ExpRelaxedCategorical(_Weighted):
         return self._categorical._param
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch."""
         made = object.__new__(type(self)) if _instance is None else _instance
         made.__dict__.update(self.__dict__)
         made._categorical, made._batch_shape = self._categorical.expand(batch_shape), sizes(batch_shape)
         return made
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Differentiable events."""
         u = uniform(self._extended_shape(sample_shape), self._param)
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, True)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events."""
         return self.rsample(sample_shape).detach()
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density."""
         x, k = self._value(value), self._categorical._count
         score = self.logits - x * self.temperature
         score = (score - score.logsumexp(-1, True)).sum(-1)

@@ -1,16 +1,12 @@
 """Factors of matrices: LU, QR, Cholesky, eigenvalues, singular values, reflectors."""
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import value_error
 from .._functions.arguments import is_complex, tensor
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = [
     "CholeskyExResult", "EigResult", "EighResult", "LUFactorExResult", "LUFactorResult", "LUResult", "PolarResult",
@@ -98,7 +94,6 @@ def _lower(UPLO: str) -> str:
 def eig(A: Any) -> EigResult:
     """Complex eigenvalues of a square matrix, in no order, and eigenvectors as columns of length 1.
 
-    >>> import talweg as tw
     >>> tw.linalg.eig(tw.tensor([[1.0, 5.0], [0.0, 2.0]])).eigenvalues.tolist()
     [(1+0j), (2+0j)]
     """
@@ -108,7 +103,6 @@ def eig(A: Any) -> EigResult:
 def eigvals(A: Any) -> Tensor:
     """Complex eigenvalues of a square matrix, in no order.
 
-    >>> import talweg as tw
     >>> tw.linalg.eigvals(tw.tensor([[1.0, 5.0], [0.0, 2.0]])).tolist()
     [(1+0j), (2+0j)]
     """
@@ -118,7 +112,6 @@ def eigvals(A: Any) -> Tensor:
 def eigh(A: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues of a symmetric or Hermitian matrix, ascending, and eigenvectors as columns.
 
-    >>> import talweg as tw
     >>> tw.linalg.eigh(tw.tensor([[2.0, 1.0j], [-1.0j, 2.0]])).eigenvalues.tolist()
     [1.0, 3.0]
     """
@@ -128,7 +121,6 @@ def eigh(A: Any, UPLO: str = "L") -> EighResult:
 def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
     """Eigenvalues of a symmetric or Hermitian matrix, ascending.
 
-    >>> import talweg as tw
     >>> tw.linalg.eigvalsh(tw.tensor([[2.0, 1.0], [1.0, 2.0]])).tolist()
     [1.0, 3.0]
     """
@@ -139,7 +131,6 @@ def qr(A: Any, mode: str = "reduced") -> QRResult:
     """A matrix with orthonormal columns and a triangular one whose product is this one. ``mode="complete"`` makes the
     first square, ``mode="r"`` leaves it out.
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.linalg.qr(tw.ones(3, 2), mode="complete")]
     [talweg.Size([3, 3]), talweg.Size([3, 2])]
     """
@@ -153,7 +144,6 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     """U, the singular values in descending order, and V*, whose product is this matrix. ``full_matrices=False`` leaves
     out the columns of U and rows of V* that belong to no singular value. ``driver`` chooses nothing.
 
-    >>> import talweg as tw
     >>> u, s, vh = tw.linalg.svd(tw.tensor([[0.0, 2.0j], [3.0, 0.0], [0.0, 0.0]]))
     >>> u.shape, s.tolist(), vh.shape
     (talweg.Size([3, 3]), [3.0, 2.0], talweg.Size([2, 2]))
@@ -165,7 +155,6 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
 def svdvals(A: Any, *, driver: str | None = None) -> Tensor:
     """Singular values in descending order. ``driver`` chooses nothing.
 
-    >>> import talweg as tw
     >>> tw.linalg.svdvals(tw.tensor([[0.0, 2.0], [3.0, 0.0]])).tolist()
     [3.0, 2.0]
     """
@@ -176,7 +165,6 @@ def svdvals(A: Any, *, driver: str | None = None) -> Tensor:
 def cholesky(A: Any, *, upper: bool = False) -> Tensor:
     """The triangular factor of a positive definite matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.cholesky(tw.tensor([[4.0, 0.0], [0.0, 9.0]])).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
@@ -187,7 +175,6 @@ def cholesky(A: Any, *, upper: bool = False) -> Tensor:
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
     """The triangular factor, and 0, or 1 for a matrix that is not positive definite, whose factor has NaNs.
 
-    >>> import talweg as tw
     >>> tw.linalg.cholesky_ex(tw.tensor([[4.0]])).info.item()
     0
     """
@@ -208,7 +195,6 @@ def info_of(result: Tensor, check_errors: bool, what: str) -> Tensor:
 def lu(A: Any, *, pivot: bool = True) -> LUResult:
     """A permutation matrix, a unit lower and an upper triangular matrix whose product is this one.
 
-    >>> import talweg as tw
     >>> [t.shape for t in tw.linalg.lu(tw.ones(3, 2))]
     [talweg.Size([3, 3]), talweg.Size([3, 2]), talweg.Size([2, 2])]
     """
@@ -224,7 +210,6 @@ def _pivoted(pivot: bool, name: str) -> None:
 def lu_factor(A: Any, *, pivot: bool = True) -> LUFactorResult:
     """The factors of ``lu`` in one matrix, and the row each step exchanged with its own, counted from 1.
 
-    >>> import talweg as tw
     >>> tw.linalg.lu_factor(tw.tensor([[0.0, 1.0], [2.0, 3.0]])).pivots.tolist()
     [2, 2]
     """
@@ -285,7 +270,6 @@ def permutation(pivots: Tensor, m: int) -> Tensor:
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorExResult:
     """The result of ``lu_factor``, and the first zero on the diagonal of U, counted from 1, or 0.
 
-    >>> import talweg as tw
     >>> tw.linalg.lu_factor_ex(tw.ones(2, 2)).info.item()
     2
     """
@@ -303,7 +287,6 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> L
 def householder_product(A: Any, tau: Any) -> Tensor:
     """The first columns of the product of reflectors ``I - tau v v*``, whose vectors are below A's diagonal.
 
-    >>> import talweg as tw
     >>> tw.linalg.householder_product(tw.tensor([[1.0], [0.0]]), tw.tensor([0.0])).tolist()
     [[1.0], [0.0]]
     """
@@ -330,7 +313,6 @@ def reflected(A: Tensor, tau: Tensor, other: Tensor, is_adjoint: bool) -> Tensor
 def matrix_sqrth(A: Any) -> Tensor:
     """The square root of a symmetric or Hermitian positive definite matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.matrix_sqrth(tw.tensor([[4.0, 0.0], [0.0, 9.0]])).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
@@ -341,7 +323,6 @@ def matrix_sqrth(A: Any) -> Tensor:
 def polar(A: Any) -> PolarResult:
     """A matrix with orthonormal columns and a positive semidefinite one whose product is this one.
 
-    >>> import talweg as tw
     >>> tw.linalg.polar(tw.tensor([[0.0, 2.0], [-3.0, 0.0]])).H.tolist()
     [[3.0, 0.0], [0.0, 2.0]]
     """

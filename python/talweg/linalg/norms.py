@@ -2,17 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import value_error
 from .._functions.arguments import axes_of, is_complex, is_number, tensor
 from .._functions.products import multi_dot
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = [
     "SlogdetResult", "cond", "cross", "det", "diagonal", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
@@ -36,7 +32,6 @@ def _typed(A: Tensor, dtype: Any) -> Tensor:
 def vector_norm(x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The length of vectors along dimensions, by an order: 2, 1, 0 (what is not zero), inf, -inf, or another.
 
-    >>> import talweg as tw
     >>> tw.linalg.vector_norm(tw.tensor([3.0, 4.0])).item()
     5.0
     """
@@ -53,7 +48,6 @@ def matrix_norm(
 ) -> Tensor:
     """The size of matrices: ``"fro"``, ``"nuc"``, 1, -1, 2, -2, inf or -inf.
 
-    >>> import talweg as tw
     >>> tw.linalg.matrix_norm(tw.tensor([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
     """
@@ -66,7 +60,6 @@ def matrix_norm(
 def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors, or of matrices where ``dim`` names two dimensions or ``ord`` is given for a matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.norm(tw.tensor([3.0, 4.0])).item()
     5.0
     >>> tw.linalg.norm(tw.tensor([[3.0, 0.0], [0.0, 4.0]]), 2).item()
@@ -87,7 +80,6 @@ def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dt
 def cond(A: Any, p: Any = None) -> Tensor:
     """How much a matrix magnifies relative errors: its norm times that of its inverse.
 
-    >>> import talweg as tw
     >>> tw.linalg.cond(tw.tensor([[2.0, 0.0], [0.0, 4.0]])).item()
     2.0
     """
@@ -123,7 +115,6 @@ def singular_values(A: Tensor, hermitian: bool) -> Tensor:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values above ``max(atol, rtol * largest)``.
 
-    >>> import talweg as tw
     >>> tw.linalg.matrix_rank(tw.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
     1
     """
@@ -139,7 +130,6 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 def det(A: Any) -> Tensor:
     """The determinant of a square matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.det(tw.tensor([[2.0, 0.0], [0.0, 3.0]])).item()
     6.0
     """
@@ -149,7 +139,6 @@ def det(A: Any) -> Tensor:
 def slogdet(A: Any) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its magnitude.
 
-    >>> import talweg as tw
     >>> tw.linalg.slogdet(tw.tensor([[0.0, 1.0], [1.0, 0.0]])).sign.item()
     -1.0
     """
@@ -159,7 +148,6 @@ def slogdet(A: Any) -> SlogdetResult:
 def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements.
 
-    >>> import talweg as tw
     >>> tw.linalg.cross(tw.tensor([1.0, 0.0, 0.0]), tw.tensor([0.0, 1.0, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
@@ -169,7 +157,6 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The elements on a diagonal of matrices.
 
-    >>> import talweg as tw
     >>> tw.linalg.diagonal(tw.tensor([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
@@ -179,7 +166,6 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tens
 def matmul(input: Any, other: Any) -> Tensor:
     """The matrix product.
 
-    >>> import talweg as tw
     >>> tw.linalg.matmul(tw.ones(2, 3), tw.ones(3, 1)).tolist()
     [[3.0], [3.0]]
     """
@@ -189,7 +175,6 @@ def matmul(input: Any, other: Any) -> Tensor:
 def matrix_exp(A: Any) -> Tensor:
     """The exponential of a square matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.matrix_exp(tw.zeros(2, 2)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -199,7 +184,6 @@ def matrix_exp(A: Any) -> Tensor:
 def matrix_power(A: Any, n: int) -> Tensor:
     """A square matrix multiplied with itself ``n`` times; a negative power is that of the inverse.
 
-    >>> import talweg as tw
     >>> tw.linalg.matrix_power(tw.tensor([[2.0, 0.0], [0.0, 3.0]]), 2).tolist()
     [[4.0, 0.0], [0.0, 9.0]]
     """
@@ -209,7 +193,6 @@ def matrix_power(A: Any, n: int) -> Tensor:
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     """Sums of products along a dimension, of which the first factors are conjugated.
 
-    >>> import talweg as tw
     >>> tw.linalg.vecdot(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0])).item()
     11.0
     """
@@ -220,7 +203,6 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
 def vander(x: Any, N: int | None = None) -> Tensor:
     """The matrix of powers 0, 1, … N - 1 of each element.
 
-    >>> import talweg as tw
     >>> tw.linalg.vander(tw.tensor([2, 3])).tolist()
     [[1, 2], [1, 3]]
     """

@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import value_error
 from .._functions.arguments import is_complex, tensor
 from .decompositions import adjoint, info_of, permutation
 from .norms import tolerance
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = [
     "InvExResult", "LstsqResult", "SolveExResult", "inv", "inv_ex", "lstsq", "lu_solve", "pinv", "solve",
@@ -47,7 +43,6 @@ class LstsqResult(NamedTuple):
 def inv(A: Any) -> Tensor:
     """The inverse of a square matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.inv(tw.tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
@@ -57,7 +52,6 @@ def inv(A: Any) -> Tensor:
 def inv_ex(A: Any, *, check_errors: bool = False) -> InvExResult:
     """The inverse, and 0, or 1 for a matrix that has none.
 
-    >>> import talweg as tw
     >>> tw.linalg.inv_ex(tw.tensor([[2.0]])).info.item()
     0
     """
@@ -72,7 +66,6 @@ def _is_vector(A: Tensor, B: Tensor) -> bool:
 def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
     """X with A X = B, or with ``left=False`` X A = B. B may be a vector, or one for each matrix.
 
-    >>> import talweg as tw
     >>> tw.linalg.solve(tw.tensor([[2.0, 0.0], [0.0, 4.0]]), tw.tensor([2.0, 8.0])).tolist()
     [1.0, 2.0]
     """
@@ -89,7 +82,6 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
     """The result of ``solve``, and 0, or 1 for a matrix that is singular.
 
-    >>> import talweg as tw
     >>> tw.linalg.solve_ex(tw.tensor([[2.0]]), tw.tensor([[4.0]])).result.tolist()
     [[2.0]]
     """
@@ -102,7 +94,6 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X with A X = B, or with ``left=False`` X A = B, for a triangular A, of which the other half is not read.
 
-    >>> import talweg as tw
     >>> tw.linalg.solve_triangular(tw.tensor([[2.0, 0.0], [1.0, 1.0]]), tw.tensor([[2.0], [3.0]]), upper=False).tolist()
     [[1.0], [2.0]]
     """
@@ -112,7 +103,6 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B, or X A = B, from the factors that ``lu_factor`` found of A; ``adjoint`` is of A's adjoint.
 
-    >>> import talweg as tw
     >>> LU, pivots = tw.linalg.lu_factor(tw.tensor([[0.0, 1.0], [2.0, 0.0]]))
     >>> tw.linalg.lu_solve(LU, pivots, tw.tensor([[1.0], [4.0]])).tolist()
     [[2.0], [1.0]]
@@ -139,7 +129,6 @@ _adjoint = adjoint
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The inverse of Moore and Penrose; singular values not above ``max(atol, rtol * largest)`` count as zero.
 
-    >>> import talweg as tw
     >>> tw.linalg.pinv(tw.tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
@@ -164,7 +153,6 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     """The X of least length among those that make A X - B shortest, with the squared residuals of a full-rank,
     overdetermined system, the rank, and the singular values. ``driver`` says which of these are there, as in PyTorch.
 
-    >>> import talweg as tw
     >>> tw.linalg.lstsq(tw.tensor([[1.0], [1.0]]), tw.tensor([[1.0], [3.0]])).solution.tolist()
     [[2.0]]
     """
@@ -192,7 +180,6 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 def tensorinv(A: Any, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a map from its last dimensions to its first ``ind``.
 
-    >>> import talweg as tw
     >>> tw.linalg.tensorinv(tw.eye(4).reshape(2, 2, 4), ind=2).shape
     talweg.Size([4, 2, 2])
     """
@@ -206,7 +193,6 @@ def tensorinv(A: Any, ind: int = 2) -> Tensor:
 def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Tensor:
     """X with ``tensordot(A, X, X.ndim) = B``.
 
-    >>> import talweg as tw
     >>> tw.linalg.tensorsolve(tw.eye(4).reshape(2, 2, 4), tw.ones(2, 2)).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """

@@ -94,7 +94,6 @@ class _List(Module):
 class Sequential(_List):
     """Modules one after the other.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
     >>> model(tw.ones(1, 4)).shape, len(model)
     (talweg.Size([1, 2]), 3)
@@ -136,7 +135,6 @@ class Sequential(_List):
 class ModuleList(_List):
     """Modules by number.
 
-    >>> import talweg as tw
     >>> layers = tw.nn.ModuleList(tw.nn.Linear(2, 2) for _ in range(3))
     >>> len(layers), len(list(layers.parameters()))
     (3, 6)
@@ -163,7 +161,6 @@ class ModuleList(_List):
 class ModuleDict(Module):
     """Modules by name.
 
-    >>> import talweg as tw
     >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
     >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
     (['a'], talweg.Size([1, 1]))
@@ -222,7 +219,6 @@ def _kept(value):
 class ParameterList(Module):
     """Parameters by number.
 
-    >>> import talweg as tw
     >>> len(tw.nn.ParameterList([tw.zeros(2), tw.zeros(3)]))
     2
     """
@@ -267,7 +263,6 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """Parameters by name.
 
-    >>> import talweg as tw
     >>> p = tw.nn.ParameterDict({"scale": tw.ones(2)})
     >>> p["scale"].shape, list(p.state_dict())
     (talweg.Size([2]), ['scale'])

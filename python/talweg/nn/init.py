@@ -54,7 +54,6 @@ def _normal(tensor, generator=None):
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers from ``a`` to ``b``.
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.uniform_(tw.nn.Parameter(tw.zeros(4)), 1.0, 2.0)
     >>> bool((w >= 1.0).all())
     True
@@ -65,7 +64,6 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers.
 
-    >>> import talweg as tw
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
     talweg.Size([4])
     """
@@ -78,7 +76,6 @@ def trunc_normal_(
 ) -> Tensor:
     """Normal numbers between ``a`` and ``b``.
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.trunc_normal_(tw.nn.Parameter(tw.zeros(100)), std=0.5, a=-0.5, b=0.5)
     >>> bool((w.abs() <= 0.5).all())
     True
@@ -91,7 +88,6 @@ def trunc_normal_(
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number.
 
-    >>> import talweg as tw
     >>> tw.nn.init.constant_(tw.nn.Parameter(tw.zeros(2)), 3.0).tolist()
     [3.0, 3.0]
     """
@@ -101,7 +97,6 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 
-    >>> import talweg as tw
     >>> tw.nn.init.zeros_(tw.nn.Parameter(tw.ones(2))).tolist()
     [0.0, 0.0]
     """
@@ -111,7 +106,6 @@ def zeros_(tensor: Tensor) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
 
-    >>> import talweg as tw
     >>> tw.nn.init.ones_(tw.nn.Parameter(tw.zeros(2))).tolist()
     [1.0, 1.0]
     """
@@ -121,7 +115,6 @@ def ones_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere.
 
-    >>> import talweg as tw
     >>> tw.nn.init.eye_(tw.nn.Parameter(tw.zeros(2, 2))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -133,7 +126,6 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution that returns its input, as many channels as there are.
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.dirac_(tw.nn.Parameter(tw.zeros(1, 1, 3)))
     >>> w.tolist()
     [[[0.0, 1.0, 0.0]]]
@@ -153,7 +145,6 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal numbers, of which a share in each column is zero.
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.sparse_(tw.nn.Parameter(tw.zeros(10, 4)), sparsity=0.3)
     >>> (w == 0).sum(0).tolist()
     [3, 3, 3, 3]
@@ -168,7 +159,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 def calculate_gain(nonlinearity: str, param: Tensor | None = None) -> float:
     """How much a weight must be larger for what an activation takes away.
 
-    >>> import talweg as tw
     >>> round(tw.nn.init.calculate_gain("relu"), 4), round(tw.nn.init.calculate_gain("tanh"), 4)
     (1.4142, 1.6667)
     """
@@ -200,7 +190,6 @@ def _fan(tensor, mode):
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers (Glorot and Bengio 2010).
 
-    >>> import talweg as tw
     >>> bool((tw.nn.init.xavier_uniform_(tw.nn.Parameter(tw.zeros(2, 4))).abs() <= 1.0).all())
     True
     """
@@ -211,7 +200,6 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers (Glorot and Bengio 2010).
 
-    >>> import talweg as tw
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
     talweg.Size([2, 4])
     """
@@ -230,7 +218,6 @@ def kaiming_uniform_(
 ) -> Tensor:
     """Uniform numbers (He and others 2015).
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.kaiming_uniform_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_in", nonlinearity="relu")
     >>> bool((w.abs() <= 1.0).all())
     True
@@ -244,7 +231,6 @@ def kaiming_normal_(
 ) -> Tensor:
     """Normal numbers (He and others 2015).
 
-    >>> import talweg as tw
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
     talweg.Size([2, 6])
     """
@@ -255,7 +241,6 @@ def kaiming_normal_(
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Rows, or columns if there are fewer of them, at right angles (Saxe and others 2014).
 
-    >>> import talweg as tw
     >>> w = tw.nn.init.orthogonal_(tw.nn.Parameter(tw.zeros(3, 3)))
     >>> bool(tw.allclose(w @ w.T, tw.eye(3), atol=1e-5))
     True

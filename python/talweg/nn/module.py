@@ -40,7 +40,6 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 class Module:
     """The base of models: a subclass sets modules and parameters as attributes and has ``forward``.
 
-    >>> import talweg as tw
     >>> class Mlp(tw.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -455,7 +454,6 @@ class Module:
     ) -> Any:
         """``hook(module, args, output)`` is called after ``forward`` and may return another output.
 
-        >>> import talweg as tw
         >>> shapes, layer = [], tw.nn.Linear(4, 2)
         >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
         ...     y = layer(tw.ones(3, 4))
@@ -476,7 +474,6 @@ class Module:
 
         A call whose result is never differentiated is kept: run those in ``tw.no_grad()``.
 
-        >>> import talweg as tw
         >>> seen, layer = [], tw.nn.Linear(4, 2)
         >>> handle = layer.register_full_backward_hook(lambda module, given, out: seen.append(out[0].tolist()))
         >>> layer(tw.ones(1, 4)).sum().backward()

@@ -1,6 +1,5 @@
 """PyTorch's places of layers: ``nn.modules.conv.Conv2d`` is ``nn.Conv2d``.
 
->>> import talweg as tw
 >>> isinstance(tw.nn.BatchNorm2d(3), tw.nn.modules.batchnorm._BatchNorm)
 True
 """

@@ -25,7 +25,6 @@ class DistributedDataParallel(Module):
     averages their sums. ``find_unused_parameters`` is for modules whose parameters get gradients on some ranks alone.
     ``device_ids`` and PyTorch's other settings of the exchange change nothing. With a parameter store, servers average.
 
-    >>> import talweg as tw
     >>> model = tw.nn.parallel.DistributedDataParallel(tw.nn.Linear(2, 1))
     >>> model(tw.ones(3, 2)).shape, sorted(model.state_dict())
     (talweg.Size([3, 1]), ['module.bias', 'module.weight'])

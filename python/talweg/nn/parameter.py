@@ -17,7 +17,6 @@ __all__ = ["Buffer", "Parameter", "UninitializedParameter"]
 def Buffer(data: Any = None, *, persistent: bool = True) -> Tensor:
     """A tensor that a module registers as a buffer when it is assigned to one of its attributes.
 
-    >>> import talweg as tw
     >>> m = tw.nn.Module()
     >>> m.mean = tw.nn.Buffer(tw.zeros(2))
     >>> [name for name, _ in m.named_buffers()]
@@ -40,7 +39,6 @@ class _Buffer(Tensor):
 class UninitializedParameter(Parameter):
     """A parameter of a lazy module, whose shape is not known before the first call.
 
-    >>> import talweg as tw
     >>> isinstance(tw.nn.LazyLinear(3).weight, tw.nn.UninitializedParameter)
     True
     """

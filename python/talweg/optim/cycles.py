@@ -41,7 +41,6 @@ class _Momentum:
 class CyclicLR(LRScheduler):
     """Up from ``base_lr`` to ``max_lr`` and down again, over and over (Smith 2017).
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CyclicLR(o, 0.1, 0.5, step_size_up=2, cycle_momentum=False)
     >>> [round(s.lr(i), 3) for i in range(5)]
@@ -99,7 +98,6 @@ class CyclicLR(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up to ``max_lr``, then far down (Smith and Topin 2019); the momentum goes the other way.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.OneCycleLR(o, 1.0, total_steps=10, cycle_momentum=False)
     >>> round(s.lr(0), 3), round(s.lr(2), 3), round(s.lr(9), 3)

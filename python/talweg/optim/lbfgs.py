@@ -20,7 +20,6 @@ __all__ = ["LBFGS"]
 class LBFGS(Optimizer):
     """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times. There is one group of parameters.
 
-    >>> import talweg as tw
     >>> w = tw.nn.Parameter([3.0])
     >>> loss = tw.optim.LBFGS([w]).step(lambda: (w - 1).square().sum())
     >>> loss.item(), round(w.item(), 3)

@@ -28,7 +28,6 @@ _LRScheduler = LRScheduler  # the name that PyTorch had before 2.0
 class LambdaLR(LRScheduler):
     """The first learning rate times a function of the step.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=2.0)
     >>> tw.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)).lr(1)
     1.0
@@ -62,7 +61,6 @@ def _functions(scheduler, optimizer, f):
 class MultiplicativeLR(LRScheduler):
     """The learning rate times a function of the step, at each step.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.MultiplicativeLR(o, lambda step: 0.5)
     >>> s.step()
@@ -88,7 +86,6 @@ class MultiplicativeLR(LRScheduler):
 class StepLR(LRScheduler):
     """Multiplied by ``gamma`` after every ``step_size`` steps.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.StepLR(o, 2, gamma=0.5)
     >>> [s.lr(i) for i in range(5)]
@@ -111,7 +108,6 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Multiplied by ``gamma`` at each of ``milestones``.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.MultiStepLR(o, [1, 3], gamma=0.5)
     >>> [s.lr(i) for i in range(5)]
@@ -133,7 +129,6 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """``factor`` times the learning rate for ``total_iters`` steps, then the whole.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
     >>> [s.lr(i) for i in range(4)]
@@ -160,7 +155,6 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """From ``start_factor`` to ``end_factor`` of the learning rate in ``total_iters`` steps.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.LinearLR(o, start_factor=0.5, total_iters=2)
     >>> [s.lr(i) for i in range(4)]
@@ -194,7 +188,6 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Multiplied by ``gamma`` after every step.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.ExponentialLR(o, 0.5)
     >>> [s.lr(i) for i in range(3)]
@@ -215,7 +208,6 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Down to zero in ``total_iters`` steps, by a power of what is left.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.PolynomialLR(o, total_iters=4, power=2.0)
     >>> [s.lr(i) for i in range(5)]
@@ -239,7 +231,6 @@ class PolynomialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine down to ``eta_min`` in ``T_max`` steps, and up again after them.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CosineAnnealingLR(o, 4)
     >>> round(s.lr(2), 3), round(s.lr(4), 3)
@@ -271,7 +262,6 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down to ``eta_min`` in ``T_0`` steps, then again from the top in ``T_mult`` times as many.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, T_mult=2)
     >>> [round(s.lr(i), 3) for i in range(7)]
@@ -309,7 +299,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class Warmup(LRScheduler):
     """From the portion ``start`` of the first learning rate up in ``steps``, then as another schedule says.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.ExponentialLR(o, 0.5), 4)
     >>> s.lr(2), s.lr(4), s.lr(5)
@@ -339,7 +328,6 @@ class Warmup(LRScheduler):
 class SequentialLR(LRScheduler):
     """Schedules one after the other; each begins at its milestone.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> first = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
     >>> s = tw.optim.lr_scheduler.SequentialLR(o, [first, tw.optim.lr_scheduler.ExponentialLR(o, 0.5)], milestones=[2])
@@ -401,7 +389,6 @@ class SequentialLR(LRScheduler):
 class ChainedScheduler(LRScheduler):
     """Schedules that work together: each multiplies what the others have set.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> both = [tw.optim.lr_scheduler.ExponentialLR(o, 0.5), tw.optim.lr_scheduler.ExponentialLR(o, 0.1)]
     >>> s = tw.optim.lr_scheduler.ChainedScheduler(both)
@@ -435,7 +422,6 @@ class ChainedScheduler(LRScheduler):
 class ReduceLROnPlateau(LRScheduler):
     """Falls by ``factor`` when a figure has not improved for more than ``patience`` steps.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1)
     >>> for loss in [3.0, 3.0, 3.0]:

@@ -282,7 +282,6 @@ def _absent(name, param, variable):
 class Rule(NativeOptimizer):
     """A custom optimizer: a subclass defines, in tensor code, the update of one parameter.
 
-    >>> import talweg as tw
     >>> class Momentum(tw.optim.Rule):
     ...     defaults = {"lr": 0.1, "beta": 0.5}
     ...     slots = {"speed": 0.0}

@@ -52,7 +52,6 @@ class Optimizer:
     """The base class of optimizers. A custom one is a subclass with ``step``, as in PyTorch. To run in graphs, under
     ``launch`` and on servers, subclass ``Rule`` instead.
 
-    >>> import talweg as tw
     >>> class Descent(tw.optim.Optimizer):
     ...     def __init__(self, params, lr):
     ...         super().__init__(params, {"lr": lr})

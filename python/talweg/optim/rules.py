@@ -120,9 +120,7 @@ class _CycledSGD(TensorRule):
         super().__init__(settings)
         self._momentum = momentum
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         grad = _decayed(param, grad, weight_decay)
         damped = grad * where(step > 1.0, 1.0 - self.settings["dampening"], 1.0)
         m = state["momentum_buffer"] * self._momentum + damped
@@ -133,7 +131,6 @@ class _CycledSGD(TensorRule):
 class SGD(_BuiltIn):
     """Gradient descent, with momentum.
 
-    >>> import talweg as tw
     >>> w = tw.nn.Parameter([1.0])
     >>> optimizer = tw.optim.SGD([w], lr=0.5, momentum=0.9, nesterov=True)
     """
@@ -172,9 +169,7 @@ class _AmsGrad(TensorRule):
         super().__init__(settings)
         self._is_decoupled = is_decoupled
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         grad = grad if self._is_decoupled else _decayed(param, grad, weight_decay)
         param = _shrunk(param, lr, weight_decay) if self._is_decoupled else param
@@ -196,9 +191,7 @@ class _CycledAdam(TensorRule):
         if settings["amsgrad"]:
             raise value_error("Adam: with amsgrad the momentum cannot be cycled: give the schedule cycle_momentum=False")
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         b1, b2, eps = self._momentum, self.settings["betas"][1], self.settings["eps"]
         if self.settings["decoupled_weight_decay"]:
             param = _shrunk(param, lr, weight_decay)
@@ -213,7 +206,6 @@ class _CycledAdam(TensorRule):
 class Adam(_BuiltIn):
     """Adam (Kingma and Ba 2014).
 
-    >>> import talweg as tw
     >>> w = tw.nn.Parameter([1.0])
     >>> optimizer = tw.optim.Adam([{"params": [w], "lr": 0.1}], betas=(0.9, 0.95))
     >>> w.square().sum().backward()
@@ -280,9 +272,7 @@ class Adadelta(_BuiltIn):
 class _DecoupledNAdam(TensorRule):
     slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0, "mu_product": 1.0}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         (b1, b2), eps, decay = self.settings["betas"], self.settings["eps"], self.settings["momentum_decay"]
         momentum = lambda t: b1 - (t * (decay * math.log(0.96))).exp() * (0.5 * b1)  # noqa: E731
         mu, ahead = momentum(step), momentum(step + 1.0)
@@ -339,9 +329,7 @@ class Adafactor(_BuiltIn):
 class _Adamax(TensorRule):
     slots = {"exp_avg": 0.0, "exp_inf": 0.0}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         grad = _decayed(param, grad, weight_decay)
         m = state["exp_avg"] * b1 + grad * (1 - b1)
@@ -366,9 +354,7 @@ class Adamax(_BuiltIn):
 class _RAdam(TensorRule):
     slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         if self.settings["decoupled_weight_decay"]:
             param = _shrunk(param, lr, weight_decay)
@@ -403,9 +389,7 @@ class RAdam(_BuiltIn):
 class _ASGD(TensorRule):
     slots = {"ax": 0.0}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         lambd, alpha, t0 = (self.settings[k] for k in ("lambd", "alpha", "t0"))
         grad, before = _decayed(param, grad, weight_decay), step - 1.0
         eta = lr / (1.0 + lambd * lr * before) ** alpha
@@ -433,9 +417,7 @@ class _Rprop(TensorRule):
         super().__init__(settings)
         self.slots = {"prev": 0.0, "step_size": settings["lr"]}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         (slower, faster), (least, most) = self.settings["etas"], self.settings["step_sizes"]
         agree = grad * state["prev"]
         factor = where(agree > 0, faster, where(agree < 0, slower, 1.0))
@@ -461,9 +443,7 @@ class Rprop(_BuiltIn):
 class _Muon(TensorRule):
     slots = {"momentum_buffer": 0.0}
 
-    def update(
-        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def update(self, param, grad, state, lr, step, weight_decay):
         momentum = self.settings["momentum"]
         m = state["momentum_buffer"] * momentum + grad * (1 - momentum)
         x = grad * (1 - momentum) + m * momentum if self.settings["nesterov"] else m

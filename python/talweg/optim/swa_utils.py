@@ -28,7 +28,6 @@ __all__ = [
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     """An exponential average, as ``avg_fn`` of ``AveragedModel``.
 
-    >>> import talweg as tw
     >>> tw.optim.swa_utils.get_ema_avg_fn(0.9)(tw.tensor(1.0), tw.tensor(2.0), 3).item()
     1.1
     """
@@ -40,7 +39,6 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 def get_swa_avg_fn() -> Callable[..., Tensor]:
     """The mean of all models, as ``avg_fn`` of ``AveragedModel``.
 
-    >>> import talweg as tw
     >>> tw.optim.swa_utils.get_swa_avg_fn()(tw.tensor(1.0), tw.tensor(4.0), 2).item()
     2.0
     """
@@ -58,7 +56,6 @@ def _multi(one):
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     """An exponential average of lists of tensors, in place.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0])
     >>> tw.optim.swa_utils.get_ema_multi_avg_fn(0.5)([x], [tw.tensor([2.0])], 1)
     >>> x.item()
@@ -70,7 +67,6 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 def get_swa_multi_avg_fn() -> Callable[..., None]:
     """The mean of all lists of tensors, in place.
 
-    >>> import talweg as tw
     >>> x = tw.tensor([1.0])
     >>> tw.optim.swa_utils.get_swa_multi_avg_fn()([x], [tw.tensor([2.0])], 1)
     >>> x.item()
@@ -83,7 +79,6 @@ class AveragedModel(Module):
     """A copy of a model whose parameters are averages: of all models that ``update_parameters`` has seen, or by
     ``avg_fn(average, current, count)``.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Linear(1, 1)
     >>> average = tw.optim.swa_utils.AveragedModel(model, multi_avg_fn=tw.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     >>> average.update_parameters(model)
@@ -133,7 +128,6 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
     """Makes running averages of batch normalization anew, by one pass over data.
 
-    >>> import talweg as tw
     >>> model = tw.nn.BatchNorm1d(1)
     >>> tw.optim.swa_utils.update_bn([tw.tensor([[1.0], [3.0]])], model)
     >>> model.running_mean.tolist()
@@ -159,7 +153,6 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 class SWALR(LRScheduler):
     """To a constant learning rate ``swa_lr`` in ``anneal_epochs`` steps.
 
-    >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.swa_utils.SWALR(o, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
     >>> s.step()

@@ -31,7 +31,6 @@ def _points(name: str, M: int, sym: bool, value: Callable[[float, float], float]
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **settings: Any) -> "Tensor":
     """A sum of cosines with weights of alternating sign.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -43,7 +42,6 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **settings: 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **settings: Any) -> "Tensor":
     """``alpha - (1 - alpha) cos 2πi/n``.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.general_hamming(3, alpha=0.5).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -53,7 +51,6 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **settings
 def hamming(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Hamming.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.hamming(3).tolist()
     [0.08, 1.0, 0.08]
     """
@@ -63,7 +60,6 @@ def hamming(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def hann(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Hann.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.hann(3).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -73,7 +69,6 @@ def hann(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def blackman(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Blackman.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.blackman(5).tolist()
     [0.0, 0.34, 1.0, 0.34, 0.0]
     """
@@ -83,7 +78,6 @@ def blackman(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def nuttall(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Nuttall with four terms.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.nuttall(3).tolist()
     [0.0003628, 1.0, 0.0003628]
     """
@@ -93,7 +87,6 @@ def nuttall(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def bartlett(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Bartlett: a triangle.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.bartlett(3).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -103,7 +96,6 @@ def bartlett(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def cosine(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """Half a period of a sine.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.cosine(1).tolist()
     [1.0]
     """
@@ -113,7 +105,6 @@ def cosine(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **settings: Any) -> "Tensor":
     """``exp(-|i - center| / tau)``.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.exponential(3).tolist()
     [0.36787945, 1.0, 0.36787945]
     """
@@ -129,7 +120,6 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **settings: Any) -> "Tensor":
     """``exp(-½ ((i - n/2) / std)²)``.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.gaussian(3).tolist()
     [0.60653067, 1.0, 0.60653067]
     """
@@ -141,7 +131,6 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **settings: Any) -> 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Kaiser.
 
-    >>> import talweg as tw
     >>> tw.signal.windows.kaiser(3, beta=0.0).tolist()
     [1.0, 1.0, 1.0]
     """

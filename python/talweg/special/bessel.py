@@ -7,16 +7,12 @@ and Weideman 2014), and Hankel's expansion for large arguments (DLMF 10.17, 10.4
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import tensor_first
 from .._functions.arguments import is_floating
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "i0e", "i1e", "modified_bessel_i0",
@@ -99,7 +95,6 @@ def _j(x: Tensor, order: int) -> Tensor:
 def bessel_j0(input: Tensor) -> Tensor:
     """The Bessel function of the first kind and order 0.
 
-    >>> import talweg as tw
     >>> tw.special.bessel_j0(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 0.7651977]
     """
@@ -110,7 +105,6 @@ def bessel_j0(input: Tensor) -> Tensor:
 def bessel_j1(input: Tensor) -> Tensor:
     """The Bessel function of the first kind and order 1.
 
-    >>> import talweg as tw
     >>> tw.special.bessel_j1(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.44005057]
     """
@@ -154,7 +148,6 @@ def _right(x: Tensor, f: Callable[[Tensor], Tensor], at_zero: float) -> Tensor:
 def bessel_y0(input: Tensor) -> Tensor:
     """The Bessel function of the second kind and order 0.
 
-    >>> import talweg as tw
     >>> tw.special.bessel_y0(tw.tensor([1.0])).tolist()
     [0.08825697]
     """
@@ -165,7 +158,6 @@ def bessel_y0(input: Tensor) -> Tensor:
 def bessel_y1(input: Tensor) -> Tensor:
     """The Bessel function of the second kind and order 1.
 
-    >>> import talweg as tw
     >>> tw.special.bessel_y1(tw.tensor([1.0])).tolist()
     [-0.7812128]
     """
@@ -188,7 +180,6 @@ def _ie(x: Tensor, order: int) -> Tensor:
 def i0e(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 0, times exp(-|x|).
 
-    >>> import talweg as tw
     >>> tw.special.i0e(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 0.4657596]
     """
@@ -199,7 +190,6 @@ def i0e(input: Tensor) -> Tensor:
 def i1e(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1, times exp(-|x|).
 
-    >>> import talweg as tw
     >>> tw.special.i1e(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.20791042]
     """
@@ -210,7 +200,6 @@ def i1e(input: Tensor) -> Tensor:
 def modified_bessel_i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 0.
 
-    >>> import talweg as tw
     >>> tw.special.modified_bessel_i0(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 1.266066]
     """
@@ -221,7 +210,6 @@ def modified_bessel_i0(input: Tensor) -> Tensor:
 def modified_bessel_i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1.
 
-    >>> import talweg as tw
     >>> tw.special.modified_bessel_i1(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.5651591]
     """
@@ -263,7 +251,6 @@ def _k(x: Tensor, order: int, scaled: bool) -> Tensor:
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind and order 0.
 
-    >>> import talweg as tw
     >>> tw.special.modified_bessel_k0(tw.tensor([1.0])).tolist()
     [0.42102444]
     """
@@ -274,7 +261,6 @@ def modified_bessel_k0(input: Tensor) -> Tensor:
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind and order 1.
 
-    >>> import talweg as tw
     >>> tw.special.modified_bessel_k1(tw.tensor([1.0])).tolist()
     [0.6019073]
     """
@@ -285,7 +271,6 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
 def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     """``modified_bessel_k0`` times exp(x).
 
-    >>> import talweg as tw
     >>> tw.special.scaled_modified_bessel_k0(tw.tensor([1.0])).tolist()
     [1.1444631]
     """
@@ -296,7 +281,6 @@ def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
 def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     """``modified_bessel_k1`` times exp(x).
 
-    >>> import talweg as tw
     >>> tw.special.scaled_modified_bessel_k1(tw.tensor([1.0])).tolist()
     [1.6361535]
     """
@@ -307,7 +291,6 @@ def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """sin(x) / x.
 
-    >>> import talweg as tw
     >>> tw.special.spherical_bessel_j0(tw.tensor([0.0])).tolist()
     [1.0]
     """
@@ -347,7 +330,6 @@ def _airy_right(x: Tensor) -> Tensor:
 def airy_ai(input: Tensor) -> Tensor:
     """The Airy function Ai.
 
-    >>> import talweg as tw
     >>> tw.special.airy_ai(tw.tensor([0.0, 1.0])).tolist()
     [0.35502806, 0.13529242]
     """

@@ -1,17 +1,13 @@
 """Functions of the gamma family and quantiles of the normal distribution."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import spelled, tensor_first
 from .._functions import gammas
 from .._functions.arguments import is_floating, pair
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = ["gammainc", "gammaincc", "ndtri", "polygamma", "zeta"]
 
@@ -23,7 +19,6 @@ polygamma = spelled(gammas.polygamma)
 def ndtri(input: Any) -> Tensor:
     """The quantiles of the normal distribution.
 
-    >>> import talweg as tw
     >>> tw.special.ndtri(tw.tensor([0.5, 0.975])).tolist()
     [0.0, 1.959964]
     """
@@ -56,7 +51,6 @@ _BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 def zeta(input: Any, other: Any) -> Tensor:
     """Hurwitz's zeta function: the sum of (k + other)^-input over k = 0, 1, 2…
 
-    >>> import talweg as tw
     >>> tw.special.zeta(tw.tensor([2.0]), tw.tensor([1.0])).tolist()
     [1.644934]
     """

@@ -1,16 +1,12 @@
 """Orthogonal polynomials by their recurrences, of degrees that may differ from element to element."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _native, _ops
 from .._checked import tensor_first
 from .._functions.arguments import pair
-
-if TYPE_CHECKING:
-    from .. import Tensor
-else:
-    from .._native import Tensor
+from .._native import Tensor
 
 __all__ = [
     "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
@@ -49,7 +45,6 @@ def _chebyshev(x: Tensor, k: Tensor, now: Tensor, before: Tensor) -> Tensor:
 def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the first kind.
 
-    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_t(tw.tensor([0.5]), 2).tolist()
     [-0.5]
     """
@@ -59,7 +54,6 @@ def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the second kind.
 
-    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_u(tw.tensor([0.5]), 2).tolist()
     [0.0]
     """
@@ -69,7 +63,6 @@ def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the third kind.
 
-    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_v(tw.tensor([0.5]), 2).tolist()
     [-1.0]
     """
@@ -79,7 +72,6 @@ def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the fourth kind.
 
-    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_w(tw.tensor([0.5]), 2).tolist()
     [1.0]
     """
@@ -89,7 +81,6 @@ def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
     """The physicist's Hermite polynomial.
 
-    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_h(tw.tensor([1.0]), 2).tolist()
     [2.0]
     """
@@ -99,7 +90,6 @@ def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
     """The probabilist's Hermite polynomial.
 
-    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_he(tw.tensor([2.0]), 2).tolist()
     [3.0]
     """
@@ -109,7 +99,6 @@ def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
 def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
     """The Laguerre polynomial.
 
-    >>> import talweg as tw
     >>> tw.special.laguerre_polynomial_l(tw.tensor([2.0]), 2).tolist()
     [-1.0]
     """
@@ -123,7 +112,6 @@ def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
 def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
     """The Legendre polynomial.
 
-    >>> import talweg as tw
     >>> tw.special.legendre_polynomial_p(tw.tensor([0.5]), 2).tolist()
     [-0.125]
     """
@@ -137,7 +125,6 @@ def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_t`` of 2x - 1.
 
-    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_t(tw.tensor([0.75]), 2).tolist()
     [-0.5]
     """
@@ -147,7 +134,6 @@ def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_u`` of 2x - 1.
 
-    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_u(tw.tensor([0.75]), 2).tolist()
     [0.0]
     """
@@ -157,7 +143,6 @@ def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_v`` of 2x - 1.
 
-    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_v(tw.tensor([0.75]), 2).tolist()
     [-1.0]
     """
@@ -167,7 +152,6 @@ def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_w`` of 2x - 1.
 
-    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_w(tw.tensor([0.75]), 2).tolist()
     [1.0]
     """

@@ -9,6 +9,7 @@ state, position in the data, schedule, best score so far) is in the checkpoint.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -34,7 +35,6 @@ class Trainer:
 
     ``fit(loss)`` calls ``loss`` with the parts of each batch and minimizes it.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Linear(1, 1)
     >>> x = tw.linspace(-1, 1, 64).reshape(64, 1)
     >>> loader = tw.utils.data.DataLoader((x, 3 * x), batch_size=16, shuffle=True)
@@ -347,7 +347,7 @@ class Trainer:
             f"fit: the loss is {loss} at step {self.step + 1}{where}. Try a smaller learning rate or clip_norm"
         )
 
-    def _reported(self, loss: float, steps: int, ends_epoch: bool, records: _Records) -> None:
+    def _reported(self, records: _Records, loss: float, steps: int, ends_epoch: bool) -> None:
         """Follows a step that counts for ``steps`` of them."""
         number = self._run.step
         if ends_epoch:
@@ -424,10 +424,10 @@ class Trainer:
                 "start": lambda reserves: (self._start(reserves), stack.enter_context(_Interrupts(self))),
                 "meet": lambda: distributed.meet(self._give),
                 "batch": self._next_batch,
-                "step": lambda: self._one(step),
+                "step": functools.partial(self._one, step),
                 "peek": self._peek,
                 "diverged": self._diverged,
-                "report": lambda *told: self._reported(*told, records),
+                "report": functools.partial(self._reported, records),
                 "evaluate": lambda: self._evaluated(records),
                 "save_residuals": self._save_residuals,
                 "save": self._save,
@@ -452,7 +452,11 @@ class Trainer:
         run, answer = self._run, None
         run.begin(self._length())
         while True:
-            name, *told = run.next(answer)
+            task = run.next(answer)
+            if task.__class__ is str:
+                answer = tasks[task]()
+                continue
+            name, *told = task
             if name == "end":
                 self.history.stop, self.history.best = told[0], run.best
                 return

@@ -1,6 +1,5 @@
 """Values that are computed again for the gradient instead of being kept, with PyTorch's names.
 
->>> import talweg as tw
 >>> from talweg.utils.checkpoint import checkpoint
 >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
 >>> checkpoint(lambda x: x.exp().sum(), x, use_reentrant=False).backward()
@@ -48,7 +47,6 @@ def checkpoint(
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A sequence of functions, or an ``nn.Sequential``, in so many segments that are checkpointed, all but the last.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(2, 3), tw.nn.ReLU(), tw.nn.Linear(3, 1))
     >>> tw.utils.checkpoint.checkpoint_sequential(model, 2, tw.ones(4, 2)).shape
     talweg.Size([4, 1])

@@ -12,7 +12,6 @@ __all__ = ["from_dlpack", "to_dlpack"]
 def to_dlpack(tensor: Tensor) -> Any:
     """A capsule that another library's ``from_dlpack`` takes, once.
 
-    >>> import talweg as tw
     >>> type(tw.utils.dlpack.to_dlpack(tw.ones(2))).__name__
     'PyCapsule'
     """

@@ -1,163 +1,197 @@
-//! Kernels along one axis, and random bits: running sums, places of extremes, order.
+//! Kernels along one axis, and random bits: running sums, products and extremes, indices of extremes.
 
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, each_task, never, rows, rows_mut};
+use crate::kernels::lanes::{self, Block, Lane, Running, STRIP};
 use crate::kernels::philox;
+use crate::pool::{self, Shared};
+use half::{bf16, f16};
 use ir::AxisSplit;
 use ir::{Attrs, DType, Element};
-use std::cmp::Ordering;
 
 /// Kernels along one axis, and random bits.
 pub static CLAIMS: &[Claim] = &[
-    Claim::new("cumsum", never, |n, args, outs| Ok(cumsum(&n.attrs, args, outs))),
+    Claim::new("cumsum", never, |n, args, outs| {
+        let how = if n.attrs.bool("reverse")? { Running::SumReverse } else { Running::Sum };
+        Ok(running(&n.attrs, args, outs, how))
+    }),
+    Claim::new("cumprod", never, |n, args, outs| Ok(running(&n.attrs, args, outs, Running::Product))),
+    Claim::new("cummax", never, |n, args, outs| Ok(running_extreme(&n.attrs, args, outs, true))),
+    Claim::new("cummin", never, |n, args, outs| Ok(running_extreme(&n.attrs, args, outs, false))),
     Claim::new("argmax", never, |n, args, outs| Ok(extreme(&n.attrs, args, outs, true))),
     Claim::new("argmin", never, |n, args, outs| Ok(extreme(&n.attrs, args, outs, false))),
-    Claim::new("sort", never, |n, args, outs| Ok(sort(&n.attrs, args, outs))),
     Claim::new("random_bits", never, |_, args, outs| Ok(random_bits(args, outs))),
 ];
 
+/// Runs `$body` with `$T` the element type; bool is left to the reference.
 macro_rules! with_number {
     ($dtype:expr, $T:ident => $body:expr) => {
+        with_number!(@ $dtype, $T, $body, F32 f32, F64 f64, BF16 bf16, F16 f16, I64 i64, U64 u64, I32 i32, U32 u32, I16 i16, U16 u16, I8 i8, U8 u8)
+    };
+    (@ $dtype:expr, $T:ident, $body:expr, $($d:ident $t:ident),*) => {
         match $dtype {
-            DType::F32 => {
-                type $T = f32;
+            $(DType::$d => {
+                type $T = $t;
                 $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::U64 => {
-                type $T = u64;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            DType::U16 => {
-                type $T = u16;
-                $body
-            }
-            DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            // Halves and bool are left to the reference.
+            })*
             _ => return None,
         }
     };
 }
 
-/// Running sums along an axis; floats are added up in `f64`.
-fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+/// Running sums or products along an axis; floats are accumulated in `f64`.
+fn running(attrs: &Attrs, args: &[Operand], outs: &[Operand], how: Running) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
-    let reverse = attrs.bool("reverse").ok()?;
     Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operand.
         let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&out, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
-            let first = o * lanes.size * lanes.inner;
-            // SAFETY: each task writes its own block.
-            let dst = unsafe { dst.slice(first, lanes.size * lanes.inner) };
-            for l in 0..lanes.inner {
-                let (mut float, mut int) = (0f64, 0i64);
-                for k in 0..lanes.size {
-                    let at = (if reverse { lanes.size - 1 - k } else { k }) * lanes.inner + l;
-                    dst[at] = if T::DTYPE.is_float() {
-                        float += src[first + at].to_f64();
-                        <T as Element>::from_f64(float)
-                    } else {
-                        int = int.wrapping_add(src[first + at].to_int() as i64);
-                        <T as Element>::from_int(int as i128)
-                    };
-                }
+        let AxisSplit { outer, size, inner } = lanes;
+        if size == 0 {
+            return Ok(());
+        }
+        if inner == 1 && outer == 1 && size >= 2 * LONG && how != Running::Product && T::DTYPE != DType::F64 {
+            long_sums(src, dst, how);
+            return Ok(());
+        }
+        if inner == 1 {
+            const GROUP: usize = 8;
+            each_task(outer.div_ceil(GROUP), GROUP * size * size_of::<T>(), &|task| {
+                let (first, count) = (task * GROUP, GROUP.min(outer - task * GROUP));
+                // SAFETY: each task writes its own lanes.
+                let dst = unsafe { dst.slice(first * size, count * size) };
+                lanes::running_rows(&src[first * size..(first + count) * size], dst, size, how);
+            });
+            return Ok(());
+        }
+        each_strip(lanes, size_of::<T>(), &|o, block| {
+            // SAFETY: each task writes its own columns of its own block.
+            unsafe {
+                let at = o * size * inner;
+                T::running(src.as_ptr().add(at), dst.get().add(at), block, how);
             }
         });
         Ok(())
     })))
 }
 
-/// True if `new` is a greater (or lesser) element than `best`: a NaN before all, the first of
-/// equals.
-fn wins<T: PartialOrd>(new: T, best: T, greatest: bool) -> bool {
-    let is_nan = |x: &T| x.partial_cmp(x).is_none();
-    if is_nan(&best) {
-        return false;
+/// Elements of a piece of a long lane.
+const LONG: usize = 1 << 15;
+
+/// Running sums of one long lane: sums of pieces, then the pieces from there on. Each piece starts from the sum of
+/// those before it, as `f64` or integers.
+fn long_sums<T: Lane>(src: &[T], dst: Shared<T>, how: Running) {
+    let pieces = src.len().div_ceil(LONG);
+    let range = |p: usize| {
+        let p = if how == Running::SumReverse { pieces - 1 - p } else { p };
+        p * LONG..src.len().min((p + 1) * LONG)
+    };
+    let mut sums = vec![(0f64, 0i64); pieces + 1];
+    let parts = Shared::new(sums.as_mut_ptr());
+    pool::parallel_for(pieces, &|p| {
+        let mut sum = (0f64, 0i64);
+        for x in &src[range(p)] {
+            if T::DTYPE.is_float() { sum.0 += x.to_f64() } else { sum.1 = sum.1.wrapping_add(x.to_int() as i64) }
+        }
+        // SAFETY: each task writes its own sum.
+        unsafe { *parts.get().add(p + 1) = sum };
+    });
+    for p in 0..pieces {
+        sums[p + 1] = (sums[p].0 + sums[p + 1].0, sums[p].1.wrapping_add(sums[p + 1].1));
     }
-    is_nan(&new) || if greatest { new > best } else { new < best }
+    pool::parallel_for(pieces, &|p| {
+        let (mut sum, range) = (sums[p], range(p));
+        // SAFETY: each task writes its own piece.
+        let to = unsafe { dst.slice(range.start, range.len()) };
+        let from = &src[range];
+        for k in 0..from.len() {
+            let k = if how == Running::SumReverse { from.len() - 1 - k } else { k };
+            to[k] = if T::DTYPE.is_float() {
+                sum.0 += from[k].to_f64();
+                T::from_f64(sum.0)
+            } else {
+                sum.1 = sum.1.wrapping_add(from[k].to_int() as i64);
+                T::from_int(i128::from(sum.1))
+            };
+        }
+    });
 }
 
-/// The place of the greatest or least element along an axis.
+/// Calls `f(outer, block)` for strips of lanes that lie beside each other.
+fn each_strip(lanes: AxisSplit, bytes: usize, f: &(dyn Fn(usize, Block) + Sync)) {
+    let AxisSplit { outer, size, inner } = lanes;
+    let strips = inner.div_ceil(STRIP);
+    each_task(outer * strips, size * STRIP.min(inner) * bytes, &|task| {
+        let (o, first) = (task / strips, task % strips * STRIP);
+        f(o, Block { size, inner, first, width: STRIP.min(inner - first) });
+    });
+}
+
+/// The index of the greatest or least element along an axis.
 fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
+    if lanes.size == 0 || i32::try_from(lanes.size).is_err() {
+        return None;
+    }
     Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operand.
         let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<i64>(&out, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
+        let AxisSplit { outer, size, inner } = lanes;
+        if inner == 1 && outer < 8 && size >= 2 * LONG {
+            for o in 0..outer {
+                // SAFETY: one element for each lane.
+                unsafe { *dst.get().add(o) = long_place(&src[o * size..(o + 1) * size], greatest) as i64 };
+            }
+            return Ok(());
+        }
+        if inner == 1 {
+            each_task(outer, size * size_of::<T>(), &|o| {
+                // SAFETY: each task writes its own lanes.
+                unsafe { *dst.get().add(o) = T::place(&src[o * size..(o + 1) * size], greatest) as i64 };
+            });
+            return Ok(());
+        }
+        each_strip(lanes, size_of::<T>(), &|o, block| {
             // SAFETY: each task writes its own lanes.
-            let dst = unsafe { dst.slice(o * lanes.inner, lanes.inner) };
-            for (l, place) in dst.iter_mut().enumerate() {
-                let at = |k: usize| src[(o * lanes.size + k) * lanes.inner + l];
-                let mut best = 0;
-                for k in 1..lanes.size {
-                    if wins(at(k), at(best), greatest) {
-                        best = k;
-                    }
-                }
-                *place = best as i64;
+            unsafe {
+                let to = dst.slice(o * inner + block.first, block.width);
+                T::places(src.as_ptr().add(o * size * inner), block, greatest, to);
             }
         });
         Ok(())
     })))
 }
 
-/// The elements along an axis in order, and where each came from; equal ones keep their order,
-/// NaN is the greatest.
-fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+/// The index of the extreme of a long lane: that of each piece, then the best of them.
+fn long_place<T: Lane>(x: &[T], greatest: bool) -> usize {
+    let mut found = vec![0; x.len().div_ceil(LONG)];
+    let to = Shared::new(found.as_mut_ptr());
+    pool::parallel_for(found.len(), &|p| {
+        let first = p * LONG;
+        // SAFETY: each task writes its own element.
+        unsafe { *to.get().add(p) = first + T::place(&x[first..x.len().min(first + LONG)], greatest) };
+    });
+    let best: Vec<T> = found.iter().map(|&i| x[i]).collect();
+    found[T::place(&best, greatest)]
+}
+
+/// The greatest or least element so far along an axis, and its index.
+fn running_extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
     let (x, values, places) = (args[0].clone(), outs[0].clone(), outs[1].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
-    let descending = attrs.bool("descending").ok()?;
-    fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
-        let is_nan = |x: &T| x.partial_cmp(x).is_none();
-        a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
-    }
     Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the results are apart from the operand and from each other.
         let (src, values, places) =
             unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&values, bases), rows_mut::<i64>(&places, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * 64, &|o| {
-            let block = lanes.size * lanes.inner;
-            // SAFETY: each task writes its own block.
-            let (values, places) = unsafe { (values.slice(o * block, block), places.slice(o * block, block)) };
-            let mut lane: Vec<(T, i64)> = Vec::with_capacity(lanes.size);
-            for l in 0..lanes.inner {
-                lane.clear();
-                lane.extend((0..lanes.size).map(|k| (src[o * block + k * lanes.inner + l], k as i64)));
-                lane.sort_by(|a, b| if descending { compare(&b.0, &a.0) } else { compare(&a.0, &b.0) });
-                for (k, (v, place)) in lane.iter().enumerate() {
-                    (values[k * lanes.inner + l], places[k * lanes.inner + l]) = (*v, *place);
-                }
-            }
+        let AxisSplit { outer, size, inner } = lanes;
+        each_task(outer * inner, size * 16, &|l| {
+            let at = |k: usize| (l / inner * size + k) * inner + l % inner;
+            lanes::running_extreme((0..size).map(|k| src[at(k)]), greatest, |k, value, place| {
+                // SAFETY: each lane is written by one task.
+                unsafe { (*values.get().add(at(k)), *places.get().add(at(k))) = (value, place) };
+            });
         });
         Ok(())
     })))

@@ -29,7 +29,7 @@ fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepa
     }))
 }
 
-type Rule = fn(&Call, &[Literal], RunGraph) -> Result<Vec<Literal>>;
+type Rule = fn(&Call, &[Buffer], RunGraph) -> Result<Vec<Buffer>>;
 
 /// Compiles the sub-graphs of a control node.
 pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], rule: Rule) -> Result<Prepared> {
@@ -43,17 +43,17 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], rule: Rule) -> 
     let types: Vec<Type> = args.iter().map(|a| a.ty.clone()).collect();
     Ok(Box::new(move |bases| {
         // SAFETY: a program's regions run one after the other.
-        let values: Vec<Literal> = args.iter().map(|a| unsafe { literal(a, bases) }).collect();
-        let mut run = |g: &Arc<Graph>, inputs: &[Literal]| -> Result<Vec<Literal>> {
-            let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
-            let results = match programs.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
-                Some((_, p)) => p.run(&mut inputs)?,
+        let values: Vec<Buffer> = args.iter().map(|a| Buffer::Host(unsafe { literal(a, bases) })).collect();
+        let mut run = |g: &Arc<Graph>, inputs: &[Buffer]| -> Result<Vec<Buffer>> {
+            let mut inputs = inputs.to_vec();
+            match programs.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
+                Some((_, p)) => p.run(&mut inputs),
                 // A graph the rule has made itself.
-                None => program(g)?.run(&mut inputs)?,
-            };
-            results.iter().map(Buffer::read).collect()
+                None => program(g)?.run(&mut inputs),
+            }
         };
         let results = rule(&Call { types: &types, attrs: &attrs }, &values, &mut run)?;
+        let results = results.iter().map(Buffer::read).collect::<Result<Vec<Literal>>>()?;
         // SAFETY: as above.
         unsafe { write(&outs, bases, &results) }
     }))

@@ -1,10 +1,12 @@
-//! Kernels that move elements without looking at them: concatenation, padding, choice by index.
+//! Kernels that move elements without looking at them: concatenation, padding, overlapping windows.
 
 #![allow(unsafe_code)]
 
-use super::{Claim, Operand, Prepared, always, each_task, index_of, never, rows, rows_mut};
+use super::indexed::{Sum, with_sum};
+use super::{Claim, Operand, Prepared, always, each_task, never, rows, rows_mut};
+use half::{bf16, f16};
 use ir::AxisSplit;
-use ir::{Attrs, Element, Error, FlatNode, Literal, Result};
+use ir::{Attrs, DType, Element, Error, FlatNode, Literal};
 
 /// Kernels that move elements.
 pub static CLAIMS: &[Claim] = &[
@@ -13,18 +15,13 @@ pub static CLAIMS: &[Claim] = &[
         ..Claim::new("concat", never, |n, args, outs| Ok(concat(&n.attrs, args, outs)))
     },
     Claim::new("pad", never, |n, args, outs| Ok(pad(&n.attrs, args, outs))),
-    Claim::new("take", always, |n, args, outs| Ok(take(&n.attrs, args, outs))),
     Claim::new("check_class", always, |n, args, outs| Ok(check_class(n, args, outs))),
-    Claim::new("gather", always, |n, args, outs| Ok(gather(&n.attrs, args, outs))),
-    Claim::new("scatter", always, |n, args, outs| Ok(scatter(&n.attrs, args, outs))),
-    Claim::new("scatter_add", always, |n, args, outs| Ok(scatter_add(&n.attrs, args, outs))),
-    Claim::new("index_add", always, |n, args, outs| Ok(index_add(&n.attrs, args, outs))),
     Claim::new("fold", never, |n, args, outs| Ok(fold(&n.attrs, args, outs))),
     Claim::new("iota", never, |_, _, outs| Ok(iota(outs))),
 ];
 
 /// An element by its size: what is moved, whatever it means.
-trait Bits: Copy + Send + Sync + 'static {}
+pub(super) trait Bits: Copy + Send + Sync + 'static {}
 impl Bits for u8 {}
 impl Bits for u16 {}
 impl Bits for u32 {}
@@ -53,6 +50,7 @@ macro_rules! with_bits {
         }
     };
 }
+pub(super) use with_bits;
 
 /// Tensors one after the other along an axis.
 fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
@@ -112,45 +110,54 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
     let last = lo[rank - 1];
     let first = (-last).max(0) as usize;
     let end = (width as i64 - last).clamp(first as i64, (x[rank - 1] as i64).max(first as i64)) as usize;
-    each_task(out.count() / width.max(1), width * size_of::<T>(), &|r| {
-        // SAFETY: each task writes its own row.
-        let row = unsafe { dst.slice(r * width, width) };
-        let (mut rest, mut at, mut is_inside) = (r, 0usize, true);
+    let to = (first as i64 + last).max(0) as usize;
+    let rows = out.count() / width.max(1);
+    // Rows may be of one element: many of them share a task.
+    let group = (8192 / width.max(1)).max(1);
+    each_task(rows.div_ceil(group), group * width * size_of::<T>(), &|task| {
+        let range = task * group..rows.min((task + 1) * group);
+        let mut index = vec![0usize; rank - 1];
+        let mut rest = range.start;
         for d in (0..rank - 1).rev() {
-            let i = (rest % out[d]) as i64 - lo[d];
-            rest /= out[d];
-            is_inside &= i >= 0 && (i as usize) < x[d];
-            at += i.max(0) as usize * strides[d] as usize;
+            (index[d], rest) = (rest % out[d], rest / out[d]);
         }
-        row.fill(fill);
-        if is_inside && first < end {
-            let to = (first as i64 + last) as usize;
-            row[to..to + end - first].copy_from_slice(&src[at + first..at + end]);
+        // SAFETY: each task writes its own rows.
+        let dst = unsafe { dst.slice(range.start * width, range.len() * width) };
+        for row in dst.chunks_exact_mut(width.max(1)) {
+            let (mut at, mut is_inside) = (0usize, true);
+            for d in 0..rank - 1 {
+                let i = index[d] as i64 - lo[d];
+                is_inside &= i >= 0 && (i as usize) < x[d];
+                at += i.max(0) as usize * strides[d] as usize;
+            }
+            pad_row(row, fill, if is_inside && first < end { &src[at + first..at + end] } else { &[] }, to);
+            for d in (0..rank - 1).rev() {
+                index[d] += 1;
+                if index[d] < out[d] {
+                    break;
+                }
+                index[d] = 0;
+            }
         }
     });
 }
 
-/// Slices chosen along an axis by an index of any shape.
-fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let axis = attrs.size("axis").ok()?;
-    let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let lanes = AxisSplit::new(&x.ty.shape, axis);
-    let bytes = lanes.inner * x.ty.dtype.size();
-    Some(Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        let (src, places, dst) =
-            unsafe { (rows::<u8>(&x, bases), rows::<i64>(&index, bases), rows_mut::<u8>(&out, bases)) };
-        for &i in places {
-            index_of(i, axis, lanes.size)?;
+/// A row with elements from `to` on, filled up on both sides.
+fn pad_row<T: Bits>(row: &mut [T], fill: T, from: &[T], to: usize) {
+    if from.is_empty() {
+        return row.fill(fill);
+    }
+    let end = to + from.len();
+    if row.len() <= 16 {
+        // Too short for calls of library functions.
+        for (c, y) in row.iter_mut().enumerate() {
+            *y = if (to..end).contains(&c) { from[c - to] } else { fill };
         }
-        each_task(lanes.outer * places.len(), bytes, &|k| {
-            let (o, i) = (k / places.len(), places[k % places.len()] as usize);
-            // SAFETY: each task writes its own slices.
-            let to = unsafe { dst.slice(k * bytes, bytes) };
-            to.copy_from_slice(&src[(o * lanes.size + i) * bytes..][..bytes]);
-        });
-        Ok(())
-    }))
+        return;
+    }
+    row[..to].fill(fill);
+    row[to..end].copy_from_slice(from);
+    row[end..].fill(fill);
 }
 
 /// Class numbers as they are; if one is no class, the row's reference says so.
@@ -170,189 +177,6 @@ fn check_class(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Prepa
         unsafe { dst.slice(0, numbers.len()) }.copy_from_slice(numbers);
         Ok(())
     }))
-}
-
-/// Where each element of an index (as `gather` means it) points to in a tensor of shape `x`: the
-/// strides of the other dimensions, and the axis' own.
-struct Places {
-    dims: Vec<usize>,
-    strides: Vec<usize>,
-    axis: usize,
-    size: usize,
-}
-
-impl Places {
-    fn new(x: &ir::Shape, index: &ir::Shape, axis: usize) -> Places {
-        let strides = x.strides().iter().map(|&s| s as usize).collect();
-        Places { dims: index.to_vec(), strides, axis, size: x[axis] }
-    }
-    /// Calls `f(number, place)` for each element of the index.
-    fn each(&self, index: &[i64], mut f: impl FnMut(usize, usize)) -> Result<()> {
-        let rank = self.dims.len();
-        let mut at = vec![0usize; rank];
-        for (k, &i) in index.iter().enumerate() {
-            let mut place = index_of(i, self.axis, self.size)? * self.strides[self.axis];
-            for d in (0..rank).filter(|&d| d != self.axis) {
-                place += at[d] * self.strides[d];
-            }
-            f(k, place);
-            for d in (0..rank).rev() {
-                at[d] += 1;
-                if at[d] < self.dims[d] {
-                    break;
-                }
-                at[d] = 0;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Elements chosen along an axis by an index of the same rank.
-fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
-    Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        unsafe {
-            let (src, dst) = (rows::<T>(&x, bases), rows_mut::<T>(&out, bases).slice(0, out.ty.shape.count()));
-            places.each(rows::<i64>(&index, bases), |k, p| dst[k] = src[p])
-        }
-    })))
-}
-
-/// Elements put along an axis at the places of an index.
-fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
-    Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        unsafe {
-            let (src, dst) = (rows::<T>(&src, bases), rows_mut::<T>(&out, bases).slice(0, out.ty.shape.count()));
-            dst.copy_from_slice(rows::<T>(&x, bases));
-            places.each(rows::<i64>(&index, bases), |k, p| dst[p] = src[k])
-        }
-    })))
-}
-
-/// A number that values are added up in.
-trait Sum: Copy + Send + Sync + 'static {
-    fn plus(self, other: Self) -> Self;
-}
-impl Sum for f32 {
-    fn plus(self, other: f32) -> f32 {
-        self + other
-    }
-}
-impl Sum for f64 {
-    fn plus(self, other: f64) -> f64 {
-        self + other
-    }
-}
-macro_rules! wrapping_sum {
-    ($($t:ty),*) => {$(
-        impl Sum for $t {
-            fn plus(self, other: $t) -> $t {
-                self.wrapping_add(other)
-            }
-        }
-    )*};
-}
-wrapping_sum!(i64, u64, i32, u32, i16, u16, i8, u8);
-
-macro_rules! with_sum {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            ir::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            ir::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            ir::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            ir::DType::U64 => {
-                type $T = u64;
-                $body
-            }
-            ir::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            ir::DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            ir::DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            ir::DType::U16 => {
-                type $T = u16;
-                $body
-            }
-            ir::DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            ir::DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            // Halves are added up wide, by the reference.
-            _ => return None,
-        }
-    };
-}
-
-/// Elements added along an axis at the places of an index, in order.
-fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
-    Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        unsafe {
-            let (src, dst) = (rows::<T>(&src, bases), rows_mut::<T>(&out, bases).slice(0, out.ty.shape.count()));
-            dst.copy_from_slice(rows::<T>(&x, bases));
-            places.each(rows::<i64>(&index, bases), |k, p| dst[p] = Sum::plus(dst[p], src[k]))
-        }
-    })))
-}
-
-/// Slices added along an axis at the places of an index, in order; tasks take columns, so that
-/// threads do not show in the sums.
-fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let axis = attrs.size("axis").ok()?;
-    let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let lanes = AxisSplit::new(&x.ty.shape, axis);
-    Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        let (places, src, dst) =
-            unsafe { (rows::<i64>(&index, bases), rows::<T>(&src, bases), rows_mut::<T>(&out, bases)) };
-        // SAFETY: as above; nobody else writes yet.
-        unsafe { dst.slice(0, out.ty.shape.count()).copy_from_slice(rows::<T>(&x, bases)) };
-        for &i in places {
-            index_of(i, axis, lanes.size)?;
-        }
-        let n = places.len();
-        let strip = lanes.inner.clamp(1, 64);
-        let strips = lanes.inner.div_ceil(strip);
-        each_task(lanes.outer * strips, n * strip * size_of::<T>(), &|task| {
-            let (o, first) = (task / strips, task % strips * strip);
-            let width = strip.min(lanes.inner - first);
-            for (k, &i) in places.iter().enumerate() {
-                // SAFETY: these columns belong to this task.
-                let to = unsafe { dst.slice((o * lanes.size + i as usize) * lanes.inner + first, width) };
-                let from = &src[(o * n + k) * lanes.inner + first..][..width];
-                to.iter_mut().zip(from).for_each(|(t, f)| *t = Sum::plus(*t, *f));
-            }
-        });
-        Ok(())
-    })))
 }
 
 /// The numbers 0, 1, 2….
@@ -385,15 +209,26 @@ fn fold(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
             // SAFETY: each task writes its own block.
             let dst = unsafe { dst.slice(o * lanes.size * lanes.inner, lanes.size * lanes.inner) };
-            dst.fill(<T>::default());
+            let mut wide = <T as Sum>::zeros(dst.len());
+            let sums = match &mut wide {
+                Some(wide) => wide.as_mut_slice(),
+                None => {
+                    dst.fill(<T>::default());
+                    // SAFETY: what is added up is of the result's own type.
+                    unsafe { std::slice::from_raw_parts_mut(dst.as_mut_ptr().cast(), dst.len()) }
+                }
+            };
             for w in 0..windows {
                 for i in 0..lanes.inner {
                     let from = &src[((o * windows + w) * lanes.inner + i) * size..][..size];
                     for (k, v) in from.iter().enumerate() {
-                        let to = &mut dst[(w * step + k) * lanes.inner + i];
-                        *to = Sum::plus(*to, *v);
+                        let to = &mut sums[(w * step + k) * lanes.inner + i];
+                        *to = <T as Sum>::plus(*to, *v);
                     }
                 }
+            }
+            if let Some(wide) = &wide {
+                <T as Sum>::narrow(wide, dst);
             }
         });
         Ok(())

@@ -9,10 +9,15 @@ pub mod conv;
 mod depthwise;
 mod direct;
 pub mod gemm;
+pub mod lanes;
+pub mod lapack;
+pub mod order;
 mod packed_conv;
+pub mod paged;
 pub mod philox;
 pub mod pooling;
-mod scratch;
+pub mod quant;
+pub(crate) mod scratch;
 
 mod im2col;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::vmath::dispatch;
 pub use passes::Address as Spot;
 use smallvec::SmallVec;
 
@@ -157,11 +158,56 @@ impl Access {
         }
     }
 
+    /// True if [`Access::sum_rows`] serves: elements of 4 bytes, rows beside each other, one distance along a row.
+    pub fn is_summed_down(&self) -> bool {
+        self.size == 4 && self.inner.len() == 1 && matches!(self.outer.last(), Some((_, 4))) && self.is_transposed()
+    }
+
+    /// The sums of the window's rows, in `f64`: a stretch of rows at a time, whose elements lie together.
+    ///
+    /// # Safety
+    /// As for [`Access::read`]; elements are `f32`, and `sums` has room for one a row.
+    pub unsafe fn sum_rows(&self, bases: Bases, at: Window, sums: *mut f32) {
+        let (Some(&(rows, _)), Some(&(_, step))) = (self.outer.last(), self.inner.first()) else { return };
+        let mut r = 0;
+        while r < at.h {
+            let run = (rows - (at.r + r) % rows).min(at.h - r);
+            let first = self.first(bases, Window { r: at.r + r, ..at });
+            // SAFETY: the caller's promise.
+            unsafe { sum_down(first, step, at.w, run, sums.add(r)) };
+            r += run;
+        }
+    }
+
     fn narrowed(&self, at: Window) -> Window {
         Window {
             h: if self.varies_by_row() { at.h } else { 1 },
             w: if self.varies_by_column() { at.w } else { 1 },
             ..at
+        }
+    }
+}
+
+dispatch! {
+    /// `y[i] = sum of x[i + k step]` over `count` steps, for `n` neighbors.
+    unsafe fn sum_down(x: *const u8, step: isize, count: usize, n: usize, y: *mut f32) {
+        _I => {
+            const STRIP: usize = 64;
+            let mut i = 0;
+            while i < n {
+                let m = STRIP.min(n - i);
+                let mut sums = [0f64; STRIP];
+                for k in 0..count {
+                    let x = x.wrapping_offset(k as isize * step).cast::<f32>().wrapping_add(i);
+                    if m == STRIP {
+                        (0..STRIP).for_each(|l| sums[l] += *x.add(l) as f64);
+                    } else {
+                        (0..m).for_each(|l| sums[l] += *x.add(l) as f64);
+                    }
+                }
+                (0..m).for_each(|l| *y.add(i + l) = sums[l] as f32);
+                i += m;
+            }
         }
     }
 }

@@ -12,8 +12,33 @@ pub type Row = unsafe fn(x: *const u8, y: *mut u8, n: usize);
 /// Combines `rows` rows of `n` elements at `x` into `n` accumulators, each element on its own.
 pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize);
 
+macro_rules! float_product {
+    ($name:ident, $t:ty) => {
+        dispatch! {
+            /// The product of `n` elements in `f64`: of every 32nd, then of those.
+            unsafe fn $name(x: *const u8, n: usize) -> f64 {
+                _I => {
+                    let x = std::slice::from_raw_parts(x.cast::<$t>(), n);
+                    let mut p = [1f64; 32];
+                    let chunks = x.chunks_exact(32);
+                    let rest = chunks.remainder();
+                    for c in chunks {
+                        for i in 0..32 {
+                            p[i] *= c[i] as f64;
+                        }
+                    }
+                    rest.iter().zip(&mut p).for_each(|(x, p)| *p *= *x as f64);
+                    p.iter().product()
+                }
+            }
+        }
+    };
+}
+float_product!(product_f32, f32);
+float_product!(product_f64, f64);
+
 macro_rules! float_rows {
-    ($name:ident, $m:ident, $t:ty) => {
+    ($name:ident, $m:ident, $t:ty, $prod:ident) => {
         fn $name(monoid: Monoid) -> Row {
             unsafe fn sum(x: *const u8, y: *mut u8, n: usize) {
                 // SAFETY: the caller's promise.
@@ -28,14 +53,8 @@ macro_rules! float_rows {
                 unsafe { *y.cast::<$t>() = $m::raw::reduce_min(x.cast(), n) }
             }
             unsafe fn prod(x: *const u8, y: *mut u8, n: usize) {
-                let x = x.cast::<$t>();
-                let mut p = 1f64;
-                for i in 0..n {
-                    // SAFETY: the caller's promise.
-                    p *= unsafe { *x.add(i) } as f64;
-                }
                 // SAFETY: the caller's promise.
-                unsafe { *y.cast::<$t>() = p as $t }
+                unsafe { *y.cast::<$t>() = $prod(x, n) as $t }
             }
             match monoid {
                 Monoid::Sum => sum,
@@ -46,8 +65,8 @@ macro_rules! float_rows {
         }
     };
 }
-float_rows!(row_f32, f32s, f32);
-float_rows!(row_f64, f64s, f64);
+float_rows!(row_f32, f32s, f32, product_f32);
+float_rows!(row_f64, f64s, f64, product_f64);
 
 macro_rules! int_row {
     ($name:ident, $t:ty, $start:expr, |$a:ident, $b:ident| $f:expr) => {
@@ -117,9 +136,10 @@ fn combine_f64(monoid: Monoid, a: f64, b: f64) -> f64 {
     match monoid {
         Monoid::Sum => a + b,
         Monoid::Prod => a * b,
-        _ if a.is_nan() || b.is_nan() => f64::NAN,
-        Monoid::Max => a.max(b),
-        Monoid::Min => a.min(b),
+        // A NaN stays. Without branches, for vectors.
+        Monoid::Max if (b > a) | (b.is_nan() & !a.is_nan()) => b,
+        Monoid::Min if (b < a) | (b.is_nan() & !a.is_nan()) => b,
+        Monoid::Max | Monoid::Min => a,
     }
 }
 #[inline(always)]
@@ -176,52 +196,110 @@ dispatch! {
     }
 }
 
-macro_rules! columns {
-    ($name:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {
-        fn $name(monoid: Monoid) -> Columns {
-            macro_rules! each {
-                ($m:ident) => {{
-                    unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
-                        let acc = acc.cast::<$wide>();
-                        for r in 0..rows {
-                            for i in 0..n {
-                                // SAFETY: the caller's promise.
-                                unsafe {
-                                    let a = &mut *acc.add(i);
-                                    *a = $combine(Monoid::$m, *a, $load(*x.cast::<$t>().add(r * n + i)));
-                                }
-                            }
+/// Maxima or minima of columns: of four rows in their own type, then with the accumulators.
+macro_rules! extreme_columns {
+    ($name:ident, $t:ty, $monoid:ident, $op:tt) => {
+        dispatch! {
+            unsafe fn $name(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+                _I => {
+                    let (x, acc) = (x.cast::<$t>(), acc.cast::<f64>());
+                    let best = |a: $t, b: $t| if (b $op a) | (b.is_nan() & !a.is_nan()) { b } else { a };
+                    let mut r = 0;
+                    while r < rows {
+                        let count = (rows - r).min(4);
+                        // Rows that do not exist repeat the last one.
+                        let row = |k: usize| x.add((r + k.min(count - 1)) * n);
+                        let (x0, x1, x2, x3) = (row(0), row(1), row(2), row(3));
+                        for i in 0..n {
+                            let low = best(*x0.add(i), *x1.add(i));
+                            let high = best(*x2.add(i), *x3.add(i));
+                            *acc.add(i) = combine_f64(Monoid::$monoid, *acc.add(i), best(low, high) as f64);
                         }
+                        r += count;
                     }
-                    f as Columns
-                }};
-            }
-            match monoid {
-                Monoid::Sum => each!(Sum),
-                Monoid::Prod => each!(Prod),
-                Monoid::Max => each!(Max),
-                Monoid::Min => each!(Min),
+                }
             }
         }
     };
 }
-columns!(columns_f32, f32, f64, |x| x as f64, combine_f64);
+extreme_columns!(max_columns_f32, f32, Max, >);
+extreme_columns!(min_columns_f32, f32, Min, <);
+extreme_columns!(max_columns_f64, f64, Max, >);
+extreme_columns!(min_columns_f64, f64, Min, <);
+
+/// Combines `rows` rows of `n` elements into `n` accumulators.
+#[inline(always)]
+unsafe fn combine_columns<T: Copy, W: Copy>(x: *const u8, acc: *mut u8, rows: usize, n: usize, f: impl Fn(W, T) -> W) {
+    let (x, acc) = (x.cast::<T>(), acc.cast::<W>());
+    // SAFETY: the caller's promise.
+    unsafe {
+        if n == 1 {
+            *acc = (0..rows).fold(*acc, |a, r| f(a, *x.add(r)));
+            return;
+        }
+        for r in 0..rows {
+            for i in 0..n {
+                *acc.add(i) = f(*acc.add(i), *x.add(r * n + i));
+            }
+        }
+    }
+}
+
+/// The combinations of an element type: compiled for every instruction set, or `plain` for rare types.
+macro_rules! columns {
+    ($name:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {
+        columns!(@all $name, fast $t, $wide, $load, $combine);
+    };
+    (plain $name:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {
+        columns!(@all $name, rare $t, $wide, $load, $combine);
+    };
+    (@all $name:ident, $kind:ident $t:ty, $wide:ty, $load:expr, $combine:ident) => {
+        fn $name(monoid: Monoid) -> Columns {
+            match monoid {
+                Monoid::Sum => columns!(@$kind Sum, $t, $wide, $load, $combine),
+                Monoid::Prod => columns!(@$kind Prod, $t, $wide, $load, $combine),
+                Monoid::Max => columns!(@$kind Max, $t, $wide, $load, $combine),
+                Monoid::Min => columns!(@$kind Min, $t, $wide, $load, $combine),
+            }
+        }
+    };
+    (@fast $m:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {{
+        dispatch! {
+            unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+                _I => combine_columns(x, acc, rows, n, |a: $wide, x: $t| $combine(Monoid::$m, a, $load(x)))
+            }
+        }
+        f as Columns
+    }};
+    (@rare $m:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {{
+        unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { combine_columns(x, acc, rows, n, |a: $wide, x: $t| $combine(Monoid::$m, a, $load(x))) }
+        }
+        f as Columns
+    }};
+}
+columns!(plain columns_f32, f32, f64, |x| x as f64, combine_f64);
 columns!(columns_f64, f64, f64, |x| x, combine_f64);
 columns!(columns_i64, i64, i64, |x| x, combine_i64);
 columns!(columns_i32, i32, i64, |x| x as i64, combine_i64);
-columns!(columns_u32, u32, i64, |x| x as i64, combine_i64);
-columns!(columns_u64, u64, i64, |x| x as i64, combine_i64);
-columns!(ordered_u64, u64, i64, ordered, combine_i64);
-columns!(columns_i16, i16, i64, |x| x as i64, combine_i64);
-columns!(columns_u16, u16, i64, |x| x as i64, combine_i64);
+columns!(plain columns_u32, u32, i64, |x| x as i64, combine_i64);
+columns!(plain columns_u64, u64, i64, |x| x as i64, combine_i64);
+columns!(plain ordered_u64, u64, i64, ordered, combine_i64);
+columns!(plain columns_i16, i16, i64, |x| x as i64, combine_i64);
+columns!(plain columns_u16, u16, i64, |x| x as i64, combine_i64);
 columns!(columns_u8, u8, i64, |x| x as i64, combine_i64);
-columns!(columns_i8, i8, i64, |x| x as i64, combine_i64);
+columns!(plain columns_i8, i8, i64, |x| x as i64, combine_i64);
 
 impl Wide {
     /// The accumulation of a reduction over elements of a lane.
     pub fn new(monoid: Monoid, lane: Lane) -> Wide {
         let columns = match (lane, monoid) {
             (Lane::F32, Monoid::Sum) => sum_columns_f32,
+            (Lane::F32, Monoid::Max) => max_columns_f32,
+            (Lane::F32, Monoid::Min) => min_columns_f32,
+            (Lane::F64, Monoid::Max) => max_columns_f64,
+            (Lane::F64, Monoid::Min) => min_columns_f64,
             (Lane::F32, _) => columns_f32(monoid),
             (Lane::F64, _) => columns_f64(monoid),
             (Lane::I64, _) => columns_i64(monoid),
@@ -275,7 +353,13 @@ impl Wide {
     /// # Safety
     /// `n` elements behind `x`, one accumulator behind `acc`.
     pub unsafe fn all(&self, x: *const u8, acc: *mut u8, n: usize) {
-        if matches!(self.lane, Lane::F32 | Lane::F64) && self.monoid != Monoid::Prod {
+        if self.is_float() && self.monoid == Monoid::Prod {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let product = if self.lane == Lane::F32 { product_f32(x, n) } else { product_f64(x, n) };
+                *acc.cast::<f64>() *= product;
+            }
+        } else if self.is_float() {
             let mut y = 0u64;
             let y = (&raw mut y).cast::<u8>();
             // SAFETY: the caller's promise; `y` has room for any element.

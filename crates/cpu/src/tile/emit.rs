@@ -460,7 +460,7 @@ impl Emitter<'_> {
                     read = Some(i);
                 }
             });
-            if matches!(instr, Instr::Read { access, .. } if is_root(access)) {
+            if matches!(instr, Instr::Read { access, .. } | Instr::ReadSum { access, .. } if is_root(access)) {
                 // Copied before anything else happens to it, but not elementwise with a result.
                 read = Some(i);
             }
@@ -562,7 +562,7 @@ impl Emitter<'_> {
 /// Calls `f(value, is_result)` for the values of an instruction.
 pub(super) fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
     match instr {
-        Instr::Read { y, .. } => f(*y, true),
+        Instr::Read { y, .. } | Instr::ReadSum { y, .. } => f(*y, true),
         Instr::Write { x, .. } | Instr::Accumulate { x, .. } => f(*x, false),
         Instr::Unary { x, y, .. } => {
             f(*x, false);

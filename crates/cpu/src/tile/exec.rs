@@ -114,6 +114,7 @@ impl Tiles {
             unsafe {
                 match instr {
                     Instr::Read { access, y } => access.read(bases, t.at, at(*y)),
+                    Instr::ReadSum { access, y } => access.sum_rows(bases, t.at, at(*y).cast()),
                     Instr::Write { access, x } => access.write(bases, t.at, at(*x)),
                     Instr::Unary { f, x, y, span } => f(at(*x), at(*y), span.count(h, w)),
                     Instr::Binary { f, a, b, y, .. } => t.binary(f, *a, *b, *y),

@@ -77,6 +77,11 @@ enum Instr {
         access: Access,
         y: Val,
     },
+    /// The sum of each row of strided memory whose neighboring rows lie together.
+    ReadSum {
+        access: Access,
+        y: Val,
+    },
     /// Writes a tile to strided memory.
     Write {
         access: Access,

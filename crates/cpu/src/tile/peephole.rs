@@ -1,5 +1,5 @@
-//! Joins neighboring instructions where one pass does the work of two: `(a op b) op c`, and the
-//! sum of a product's row.
+//! Joins neighboring instructions where one pass does the work of two: `(a op b) op c`, the sum of a
+//! product's row, and the sum of rows that are read from memory.
 
 use super::chain::{self, Simple};
 use super::emit::visit;
@@ -24,6 +24,19 @@ pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl F
     }
     let mut gone = vec![false; instrs.len()];
     for i in 0..instrs.len() {
+        if let Instr::Read { access, y } = &instrs[i]
+            && access.is_summed_down()
+            && lane(*y) == Lane::F32
+            && !is_kept(*y)
+            && let Some(&(1, at)) = uses.get(*y as usize)
+            && let Instr::Rows { monoid: Monoid::Sum, y: sums, .. } = &instrs[at]
+            && lane(*sums) == Lane::F32
+        {
+            let joined = Instr::ReadSum { access: access.clone(), y: *sums };
+            instrs[at] = joined;
+            gone[i] = true;
+            continue;
+        }
         let Instr::Binary { code, a, b, y, .. } = &instrs[i] else { continue };
         let (code, a, b, y) = (*code, *a, *b, *y);
         let (count, at) = uses.get(y.val as usize).copied().unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::kernels::attention::attention as decode;
 use crate::emit::kernels::{Operand, attention_inputs};
+use crate::rewrite::rows;
 use ir::{Attrs, DType, FlatNode, Shape, Type};
 use passes::View;
 
@@ -21,19 +22,19 @@ pub static CLAIMS: &[Claim] = &[
         ..FORWARD
     },
     Claim {
-        op: "attention_turned",
+        op: rows::ATTENTION.name,
         network: |attrs, args, outs| attention(attrs, args, &turned(outs, 1)),
         around: |args, outs| around(args, Some([&turned(outs, 1)[0], &outs[1]])),
         ..FORWARD
     },
     Claim { claims: |types| claims(types, true), network: attention_grad, ..BACKWARD },
     Claim {
-        op: "attention_grad_turned",
+        op: rows::ATTENTION_GRAD.name,
         network: |attrs, args, outs| attention_grad(attrs, args, &turned(outs, 3)),
         ..BACKWARD
     },
     Claim {
-        op: "attention_grad_joined",
+        op: rows::ATTENTION_GRAD_JOINED.name,
         network: |attrs, args, outs| attention_grad(attrs, args, &joined(attrs, outs)?),
         results: joined,
         ..BACKWARD

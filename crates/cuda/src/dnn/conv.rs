@@ -3,6 +3,7 @@
 use super::{At, Kind, Network, Node, Planned, Window, laid};
 use crate::claims::Claim;
 use crate::emit::kernels::{self, Operand};
+use crate::rewrite::rows;
 use ir::{Attrs, FlatNode, Shape};
 use passes::View;
 
@@ -25,15 +26,19 @@ pub static CLAIMS: &[Claim] = &[
     },
     Claim {
         flops: forward_flops,
-        ..Claim::of_network("conv_last", |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0]))
+        ..Claim::of_network(rows::CONV.name, |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0]))
     },
     Claim {
         flops: input_flops,
-        ..Claim::of_network("conv_input_grad_last", |attrs, args, outs| conv_last(Form::Input, attrs, args, &outs[0]))
+        ..Claim::of_network(rows::CONV_INPUT_GRAD.name, |attrs, args, outs| {
+            conv_last(Form::Input, attrs, args, &outs[0])
+        })
     },
     Claim {
         flops: weight_flops,
-        ..Claim::of_network("conv_weight_grad_last", |attrs, args, outs| conv_last(Form::Weight, attrs, args, &outs[0]))
+        ..Claim::of_network(rows::CONV_WEIGHT_GRAD.name, |attrs, args, outs| {
+            conv_last(Form::Weight, attrs, args, &outs[0])
+        })
     },
 ];
 

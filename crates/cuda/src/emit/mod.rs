@@ -100,8 +100,23 @@ pub fn unit(sources: &[&str]) -> String {
     if sources.iter().any(|s| s.contains("digamma(") || s.contains("polygamma(")) {
         text += include_str!("special.cu");
     }
+    if sources.iter().any(|s| s.contains("SortTile") || s.contains("sort_key")) {
+        text += include_str!("sort.cu");
+    }
+    if sources.iter().any(|s| ["cholesky(", "factor_", "substitute("].iter().any(|f| s.contains(f))) {
+        text += include_str!("linalg.cu");
+    }
+    if sources.iter().any(|s| s.contains("Scan")) {
+        text += include_str!("scan.cu");
+    }
     if sources.iter().any(|s| s.contains("multiply_matrices")) {
         text += include_str!("skinny_gemm.cu");
+    }
+    if sources.iter().any(|s| s.contains("weights_") || s.contains("round_activations")) {
+        text += include_str!("kernels/quant.cu");
+    }
+    if sources.iter().any(|s| s.contains("Partial<")) {
+        text += include_str!("kernels/paged.cu");
     }
     for (i, s) in sources.iter().enumerate() {
         // After the bounds: the text of an op of the program's own may come before.

@@ -1,6 +1,7 @@
 //! Epilogues that cuBLASLt fuses into a GEMM.
 
 use crate::claims::op;
+use crate::rewrite::rows;
 use cudarc::cublaslt::sys;
 
 /// The epilogue of a GEMM.
@@ -29,18 +30,19 @@ pub enum Epilogue {
 impl Epilogue {
     /// The epilogue of the op with this name and number of results; `None` if the op is not a GEMM.
     pub fn of(name: &str, outs: usize) -> Option<Epilogue> {
-        Some(match name {
-            op::MATMUL => Epilogue::None,
-            "matmul_bias" => Epilogue::Bias,
-            "matmul_gelu" => Epilogue::GeluAux,
-            "matmul_relu" if outs == 1 => Epilogue::Relu,
-            "matmul_relu" => Epilogue::ReluMask,
-            "matmul_gelu_slope" => Epilogue::DGelu,
-            "matmul_relu_slope" => Epilogue::DRelu,
-            "matmul_sums" => Epilogue::BiasGrad,
-            "scaled_product" => Epilogue::Scales,
-            _ => return None,
-        })
+        if name == op::MATMUL {
+            return Some(Epilogue::None);
+        }
+        let rows = [
+            (&rows::MATMUL_BIAS, Epilogue::Bias),
+            (&rows::MATMUL_GELU, Epilogue::GeluAux),
+            (&rows::MATMUL_RELU, if outs == 1 { Epilogue::Relu } else { Epilogue::ReluMask }),
+            (&rows::MATMUL_DGELU, Epilogue::DGelu),
+            (&rows::MATMUL_DRELU, Epilogue::DRelu),
+            (&rows::MATMUL_SUMS, Epilogue::BiasGrad),
+            (&rows::SCALED_GEMM, Epilogue::Scales),
+        ];
+        rows.iter().find(|(row, _)| row.name == name).map(|(_, epilogue)| *epilogue)
     }
     /// Its cuBLASLt constant.
     pub fn cublas(self) -> sys::cublasLtEpilogue_t {

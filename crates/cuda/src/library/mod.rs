@@ -1,5 +1,6 @@
-//! NVIDIA's libraries for GEMM and collectives. cuDNN has a folder of its own, [`crate::dnn`].
+//! NVIDIA's libraries for GEMM, Fourier transforms and collectives. cuDNN has a folder of its own, [`crate::dnn`].
 
 pub mod cublas;
+pub mod cufft;
 pub mod epilogue;
 pub mod nccl;

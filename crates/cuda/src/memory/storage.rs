@@ -12,8 +12,17 @@ pub struct Block {
     pub address: u64,
     /// Its size.
     pub bytes: usize,
-    /// Memory of another library: read, never written.
-    lent: Option<DeviceMemory>,
+    owner: Owner,
+}
+
+/// Whose memory a block is.
+enum Owner {
+    /// The pool's.
+    Pool,
+    /// Another library's: read, never written.
+    Library(#[allow(dead_code)] DeviceMemory),
+    /// A run's, which outlives the block: read, never written.
+    Run,
 }
 
 /// Alignment that the kernels expect.
@@ -22,14 +31,18 @@ const ALIGNMENT: u64 = 256;
 impl Block {
     /// Uninitialized memory.
     pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Block> {
-        Ok(Block { address: context.take(bytes)?, bytes, context: context.clone(), lent: None })
+        Ok(Block { address: context.take(bytes)?, bytes, context: context.clone(), owner: Owner::Pool })
+    }
+    /// Memory of a run that is under way.
+    pub fn borrowed(context: &Arc<Context>, address: u64, bytes: usize) -> Block {
+        Block { address, bytes, context: context.clone(), owner: Owner::Run }
     }
     /// Another library's memory, if kernels can read it as it is.
     pub fn lent(context: &Arc<Context>, loan: DeviceMemory, bytes: usize) -> Result<Block, DeviceMemory> {
         if !loan.address.is_multiple_of(ALIGNMENT) {
             return Err(loan);
         }
-        Ok(Block { address: loan.address, bytes, context: context.clone(), lent: Some(loan) })
+        Ok(Block { address: loan.address, bytes, context: context.clone(), owner: Owner::Library(loan) })
     }
     /// A copy of memory of this GPU.
     pub fn copied(context: &Arc<Context>, from: u64, bytes: usize) -> Result<Block> {
@@ -39,7 +52,7 @@ impl Block {
     }
     /// True if it may be overwritten once it is not shared.
     pub fn is_own(&self) -> bool {
-        self.lent.is_none()
+        matches!(self.owner, Owner::Pool)
     }
     /// Memory with these bytes.
     pub fn of(context: &Arc<Context>, bytes: &[u8]) -> Result<Block> {
@@ -54,10 +67,11 @@ impl Block {
 }
 impl Drop for Block {
     fn drop(&mut self) {
-        match &self.lent {
-            None => self.context.give(self.address, self.bytes),
+        match &self.owner {
+            Owner::Pool => self.context.give(self.address, self.bytes),
+            Owner::Run => {}
             // The owner does not know of our stream. An error is reported when a result is read.
-            Some(_) => self.context.wait(),
+            Owner::Library(_) => self.context.wait(),
         }
     }
 }

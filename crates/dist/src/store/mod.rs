@@ -5,6 +5,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod client;
+mod codec;
 pub(crate) mod consistency;
 pub(crate) mod keys;
 pub(crate) mod map;

@@ -1,8 +1,18 @@
-//! What serves many requests from one model: the KV cache's blocks and the scheduler. Both are pure state machines;
-//! time, tokens and failures come in as arguments, so that seeded simulations run the code that serves.
+//! What serves many requests from one model. The KV cache's blocks and the scheduler are pure state machines; time,
+//! tokens and failures come in as arguments, so that seeded simulations run the code that serves.
 
 mod blocks;
+mod core;
+mod generation;
+mod handle;
+mod runner;
 mod scheduler;
+mod stats;
 
 pub use blocks::{BlockHash, BlockId, BlockPool, prefix_hashes};
+pub use core::{Engine, Options};
+pub use generation::{Event, Generation, Reason, Sink, Usage};
+pub use handle::{Events, Handle, Refused, Ticket};
+pub use runner::{Batch, CacheSizes, Runner};
 pub use scheduler::{Config, Finish, Request, RequestId, Scheduler, Sequence, Step, Work};
+pub use stats::{Histogram, Stats};

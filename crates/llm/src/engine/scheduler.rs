@@ -66,6 +66,8 @@ pub struct Sequence {
     /// The hash of each block that was published, and the chain's end.
     chain: Vec<BlockHash>,
     preemptions: u32,
+    /// Tokens that may come next, to be verified by the next step.
+    draft: Vec<u32>,
 }
 
 impl Sequence {
@@ -85,6 +87,10 @@ impl Sequence {
     pub fn cached(&self) -> usize {
         self.cached
     }
+    /// Tokens that the next step verifies.
+    pub fn draft(&self) -> &[u32] {
+        &self.draft
+    }
     /// How often its KV was thrown away.
     pub fn preemptions(&self) -> u32 {
         self.preemptions
@@ -102,6 +108,8 @@ pub struct Work {
     pub count: usize,
     /// Whether the last one's logits give the next token.
     pub samples: bool,
+    /// Tokens of the draft that are computed after these and verified.
+    pub draft: usize,
 }
 
 /// What a step computes.
@@ -164,7 +172,8 @@ impl Scheduler {
         let id = RequestId(self.next);
         self.next += 1;
         let (tokens, blocks, chain) = (request.prompt.clone(), Vec::new(), Vec::new());
-        let sequence = Sequence { request, tokens, computed: 0, cached: 0, blocks, chain, preemptions: 0 };
+        let sequence =
+            Sequence { request, tokens, computed: 0, cached: 0, blocks, chain, preemptions: 0, draft: Vec::new() };
         self.sequences.insert(id, sequence);
         self.enqueue(id);
         Ok(id)
@@ -200,7 +209,8 @@ impl Scheduler {
             let s = &self.sequences[&id];
             let count = (s.tokens.len() - s.computed).min(self.config.chunk_max).min(budget);
             if self.reserve(id, count, &mut step, &mut budget) {
-                budget -= self.push(&mut step, id, count);
+                let draft = self.reserve_draft(id, count, budget - count);
+                budget -= self.push(&mut step, id, count, draft);
             }
         }
         if step.preempted.is_empty() {
@@ -224,7 +234,8 @@ impl Scheduler {
             let victim = *self.running.iter().max_by_key(|r| rank(r)).expect("one runs at least");
             // What the victim was given of this step's budget comes back.
             if let Some(at) = step.work.iter().position(|w| w.id == victim) {
-                *budget += step.work.remove(at).count;
+                let work = step.work.remove(at);
+                *budget += work.count + work.draft;
             }
             self.preempt(victim);
             step.preempted.push(victim);
@@ -234,20 +245,47 @@ impl Scheduler {
         }
     }
 
+    /// Proposes the tokens after those of a running sequence. They cost a place in the next step, and are kept as far
+    /// as the model agrees.
+    pub fn propose(&mut self, id: RequestId, draft: Vec<u32>) {
+        if let Some(s) = self.sequences.get_mut(&id) {
+            s.draft = draft;
+        }
+    }
+    /// How much of a draft the step has room for. Nobody is preempted for a draft.
+    fn reserve_draft(&mut self, id: RequestId, count: usize, budget: usize) -> usize {
+        let s = &self.sequences[&id];
+        if s.draft.is_empty() || s.computed + count < s.tokens.len() {
+            return 0;
+        }
+        // The token after the draft must fit as well.
+        let room = self.config.length_max.saturating_sub(s.tokens.len() + 1);
+        let draft = s.draft.len().min(budget).min(room);
+        let need = self.blocks_for(s.computed + count + draft).saturating_sub(s.blocks.len());
+        match self.pool.allocate(need) {
+            Some(blocks) => {
+                self.sequences.get_mut(&id).expect("it runs").blocks.extend(blocks);
+                draft
+            }
+            None => 0,
+        }
+    }
+
     fn preempt(&mut self, id: RequestId) {
         self.running.retain(|r| *r != id);
         let s = self.sequences.get_mut(&id).expect("it runs");
         self.pool.free(&s.blocks);
         s.blocks.clear();
         s.chain.clear();
+        s.draft.clear();
         (s.computed, s.preemptions) = (0, s.preemptions + 1);
         self.enqueue(id);
     }
 
-    fn push(&self, step: &mut Step, id: RequestId, count: usize) -> usize {
+    fn push(&self, step: &mut Step, id: RequestId, count: usize, draft: usize) -> usize {
         let s = &self.sequences[&id];
-        step.work.push(Work { id, start: s.computed, count, samples: s.computed + count == s.tokens.len() });
-        count
+        step.work.push(Work { id, start: s.computed, count, samples: s.computed + count == s.tokens.len(), draft });
+        count + draft
     }
 
     /// Starts waiting sequences, in order, while there is room for all they have.
@@ -274,22 +312,43 @@ impl Scheduler {
             (s.blocks, s.chain, s.computed, s.cached) = (blocks, chain, computed, computed);
             self.waiting.pop_front();
             self.running.push(id);
-            *budget -= self.push(step, id, count);
+            *budget -= self.push(step, id, count, 0);
         }
     }
 
     /// Records that a step was computed; `sampled` has a token for each part that samples, in order. Returns the
     /// sequences that are finished, and why; [`Scheduler::finish`] then frees them.
     pub fn complete(&mut self, step: &Step, sampled: &[u32]) -> Vec<(RequestId, Finish)> {
+        let each: Vec<Vec<u32>> = sampled.iter().map(|t| vec![*t]).collect();
+        self.complete_drafts(step, &each)
+    }
+
+    /// The same, where a part may have several tokens: those of its draft that were right, and the one after them.
+    pub fn complete_drafts(&mut self, step: &Step, sampled: &[Vec<u32>]) -> Vec<(RequestId, Finish)> {
         let mut sampled = sampled.iter();
         let mut done = Vec::new();
         for w in &step.work {
-            let token =
-                if w.samples { Some(*sampled.next().expect("a token for each part that samples")) } else { None };
+            let tokens = if w.samples { &sampled.next().expect("a token for each part that samples")[..] } else { &[] };
+            assert!(tokens.len() <= w.draft + 1, "{} tokens of a draft of {}", tokens.len(), w.draft);
             // A sequence that was aborted while the step ran.
             let Some(s) = self.sequences.get_mut(&w.id) else { continue };
             assert_eq!(s.computed, w.start, "a part is computed once");
             s.computed += w.count;
+            s.draft.clear();
+            for (i, token) in tokens.iter().enumerate() {
+                // The KV of every token but the last is there: it was computed as part of the draft.
+                s.computed += usize::from(i > 0);
+                s.tokens.push(*token);
+                let generated = s.tokens.len() - s.request.prompt.len();
+                if s.request.stops.contains(token) {
+                    done.push((w.id, Finish::Stop));
+                    break;
+                }
+                if generated >= s.request.tokens_max || s.tokens.len() >= self.config.length_max {
+                    done.push((w.id, Finish::Length));
+                    break;
+                }
+            }
             let block_tokens = self.config.block_tokens;
             while (s.chain.len() + 1) * block_tokens <= s.computed {
                 let at = s.chain.len();
@@ -298,21 +357,13 @@ impl Scheduler {
                 self.pool.publish(s.blocks[at], hash);
                 s.chain.push(hash);
             }
-            let Some(token) = token else { continue };
-            s.tokens.push(token);
-            let generated = s.tokens.len() - s.request.prompt.len();
-            if s.request.stops.contains(&token) {
-                done.push((w.id, Finish::Stop));
-            } else if generated >= s.request.tokens_max || s.tokens.len() >= self.config.length_max {
-                done.push((w.id, Finish::Length));
-            }
         }
         assert!(sampled.next().is_none(), "a token for no part");
         done
     }
 
     fn check_step(&self, step: &Step) {
-        let tokens: usize = step.work.iter().map(|w| w.count).sum();
+        let tokens: usize = step.work.iter().map(|w| w.count + w.draft).sum();
         assert!(tokens <= self.config.tokens_max, "{tokens} tokens in a step");
         assert!(self.running.len() <= self.config.sequences_max);
         assert!(step.work.iter().all(|w| w.count > 0 && !step.preempted.contains(&w.id)));

@@ -3,8 +3,7 @@
 //! Nothing in a file is trusted: counts, lengths and offsets are checked against the file's size before anything is
 //! allocated, and a tensor's bytes must lie inside it.
 
-mod blocks;
 mod read;
 
-pub use blocks::{Format, dequantize};
+pub use ir::blocks::{Format, dequantize};
 pub use read::{Gguf, Info, Value};

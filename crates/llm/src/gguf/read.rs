@@ -1,11 +1,12 @@
 //! Reading a file: header, metadata, where the tensors lie.
 
-use super::blocks::{Format, dequantize};
+use ir::blocks::{Format, dequantize};
 use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Dimensions a tensor has at most.
 const RANK_MAX: u32 = 4;
@@ -43,7 +44,7 @@ pub struct Info {
 /// An open file.
 pub struct Gguf {
     path: PathBuf,
-    map: Mmap,
+    map: Arc<Mmap>,
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, Info>,
 }
@@ -54,16 +55,17 @@ impl Gguf {
         let path = path.as_ref().to_path_buf();
         let in_file = |kind: ErrorKind, e: String| Error::new(kind, format!("{}: {e}", path.display()));
         let file = File::open(&path).map_err(|e| in_file(ErrorKind::Io, e.to_string()))?;
-        // SAFETY: the mapping is read-only. A process that truncates the file meanwhile ends this one with SIGBUS, as
-        // with any mapped file; no value read from it is trusted.
-        #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| in_file(ErrorKind::Io, e.to_string()))?;
+        let map = Arc::new(crate::models::map(&file).map_err(|e| in_file(ErrorKind::Io, e.to_string()))?);
         let (metadata, tensors) = parse(&map).map_err(|e| in_file(e.kind, e.message))?;
         Ok(Gguf { path, map, metadata, tensors })
     }
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+    /// The mapped file.
+    pub(crate) fn map(&self) -> &Arc<Mmap> {
+        &self.map
     }
     /// The metadata, by key.
     pub fn metadata(&self) -> &BTreeMap<String, Value> {

@@ -2,7 +2,6 @@
 
 mod attention;
 mod conv;
-mod conv_transpose;
 mod dropout;
 mod embedding;
 mod graph;
@@ -17,8 +16,7 @@ pub use attention::{
     MultiheadAttention, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerOptions,
 };
-pub use conv::{Conv1d, Conv2d, Conv3d};
-pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use graph::{Gat, Gcn};

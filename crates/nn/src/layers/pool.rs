@@ -1,4 +1,4 @@
-//! Pooling over signals, pictures and volumes, and `Flatten`: layers without parameters between
+//! Pooling over signals, images and volumes, and `Flatten`: layers without parameters between
 //! convolutions and linear maps.
 
 use crate::{Layer, Module, Visitor};
@@ -35,10 +35,10 @@ macro_rules! pool {
     };
 }
 pool!(MaxPool1d, MaxPoolOptions, max_pool1d, "The largest element of each window of signals `[N, C, L]`.");
-pool!(MaxPool2d, MaxPoolOptions, max_pool2d, "The largest element of each window of pictures `[N, C, H, W]`.");
+pool!(MaxPool2d, MaxPoolOptions, max_pool2d, "The largest element of each window of images `[N, C, H, W]`.");
 pool!(MaxPool3d, MaxPoolOptions, max_pool3d, "The largest element of each window of volumes `[N, C, D, H, W]`.");
 pool!(AvgPool1d, AvgPoolOptions, avg_pool1d, "The mean of each window of signals `[N, C, L]`.");
-pool!(AvgPool2d, AvgPoolOptions, avg_pool2d, "The mean of each window of pictures `[N, C, H, W]`.");
+pool!(AvgPool2d, AvgPoolOptions, avg_pool2d, "The mean of each window of images `[N, C, H, W]`.");
 pool!(AvgPool3d, AvgPoolOptions, avg_pool3d, "The mean of each window of volumes `[N, C, D, H, W]`.");
 
 macro_rules! adaptive {
@@ -66,10 +66,10 @@ macro_rules! adaptive {
     };
 }
 adaptive!(AdaptiveMaxPool1d, adaptive_max_pool1d, "The largest elements of as many windows as asked for, of signals.");
-adaptive!(AdaptiveMaxPool2d, adaptive_max_pool2d, "The largest elements of as many windows as asked for, of pictures.");
+adaptive!(AdaptiveMaxPool2d, adaptive_max_pool2d, "The largest elements of as many windows as asked for, of images.");
 adaptive!(AdaptiveMaxPool3d, adaptive_max_pool3d, "The largest elements of as many windows as asked for, of volumes.");
 adaptive!(AdaptiveAvgPool1d, adaptive_avg_pool1d, "The means of as many windows as asked for, of signals.");
-adaptive!(AdaptiveAvgPool2d, adaptive_avg_pool2d, "The means of as many windows as asked for, of pictures.");
+adaptive!(AdaptiveAvgPool2d, adaptive_avg_pool2d, "The means of as many windows as asked for, of images.");
 adaptive!(AdaptiveAvgPool3d, adaptive_avg_pool3d, "The means of as many windows as asked for, of volumes.");
 
 /// Several dimensions as one; by default all but the first.

@@ -5,14 +5,14 @@ mod clip;
 mod lbfgs;
 mod loss_scale;
 mod rules;
-mod settings;
+pub(crate) mod settings;
 mod wolfe;
 
 pub use clip::{average_gradients, clip_grad_norm, clip_grad_value, mean_gradients};
 pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use loss_scale::LossScale;
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, ROWS, RmsProp, Sgd};
-pub use settings::{Hyperparameter, Row, Settable, Settings, Value};
+pub use settings::{Described, Hyperparameter, Row, Settable, Settings, Value};
 
 use crate::train::Stored;
 use crate::{Parameters, join, parallel};

@@ -138,6 +138,67 @@ pub struct Row {
     pub make: fn(&[(String, Value)]) -> Result<Box<dyn Rule>>,
 }
 
+/// Settings of a schedule or layer, as other languages know them.
+pub struct Described {
+    /// Rust's name.
+    pub name: &'static str,
+    /// PyTorch's name.
+    pub python: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Its settings with a default, under PyTorch's names.
+    pub settings: fn() -> Vec<Hyperparameter>,
+}
+
+/// Defines a struct of which some fields have to be given and the others have defaults: `new` takes the former, and
+/// the latter are rows under PyTorch's names. Fields of a third kind are state.
+macro_rules! described {
+    (
+        $(#[doc = $doc:literal])* $name:ident = $python:literal {
+            $($(#[doc = $must_about:literal])* $must:ident: $must_type:ty;)*
+            ..
+            $($(#[doc = $about:literal])* $field:ident $(as $alias:literal)?: $type:ty = $default:expr;)*
+            $(.. $($(#[doc = $state_about:literal])* $state:ident: $state_type:ty = $start:expr;)*)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[doc = $must_about])* pub $must: $must_type,)*
+            $($(#[doc = $about])* pub $field: $type,)*
+            $($($(#[doc = $state_about])* pub $state: $state_type,)*)?
+        }
+        impl $name {
+            /// The settings that have defaults.
+            pub const DESCRIBED: $crate::optim::Described = $crate::optim::Described {
+                name: stringify!($name),
+                python: $python,
+                doc: concat!($($doc, "\n"),*),
+                settings: || vec![$($crate::optim::Hyperparameter {
+                    name: $crate::optim::settings::either!($field $(, $alias)?),
+                    python: <$type as $crate::optim::Settable>::PYTHON,
+                    default: <$type as $crate::optim::Settable>::value(&$default),
+                    doc: concat!($($about),*),
+                }),*],
+            };
+            /// With PyTorch's defaults.
+            pub fn new($($must: $must_type),*) -> $name {
+                $name { $($must,)* $($field: $default,)* $($($state: $start,)*)? }
+            }
+        }
+    };
+}
+/// PyTorch's name of a field, where it is another.
+macro_rules! either {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident, $alias:literal) => {
+        $alias
+    };
+}
+pub(crate) use {described, either};
+
 /// Defines a struct of settings with its defaults; each setting is a row of documentation, name, type and default.
 macro_rules! settings {
     ($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $about:literal])* $field:ident: $type:ty = $default:expr;)* }) => {

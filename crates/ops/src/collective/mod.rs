@@ -14,7 +14,7 @@ pub use wire::Wire;
 use crate::rules::f64s;
 use crate::{Combine, Error, ErrorKind, Result, Tensor, axis, effects};
 use ir::{
-    Alone, AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, GradCall, Literal, Meaning, ORDERED, Op, Peers,
+    Alone, AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Effect, Grad, GradCall, Literal, Meaning, Op, Peers,
     PeersHandle, Shape, Type, Types, Value,
 };
 use std::sync::Arc;
@@ -43,7 +43,6 @@ const HOW: (&str, AttrKind) = ("how", AttrKind::Str);
 const ROOT: (&str, AttrKind) = ("root", AttrKind::Int);
 const PEER: (&str, AttrKind) = ("peer", AttrKind::Int);
 const WIRE: (&str, AttrKind) = ("wire", AttrKind::Str);
-const ORDER: (&str, AttrKind) = (ORDERED, AttrKind::Bool);
 
 /// A row; these are all that differs between collectives.
 const fn row(
@@ -57,13 +56,13 @@ const fn row(
     cases: fn() -> Vec<Case>,
 ) -> Op {
     let (meaning, grad, batch) = (Meaning::Kernel(run), Grad::Rule(grad), Batch::Rule(batch));
-    Op { name, doc, attrs, infer, meaning, grad, batch, cases, ..Op::DEFAULT }
+    Op { name, doc, attrs, infer, meaning, grad, batch, effect: Effect::Ordered, cases, ..Op::DEFAULT }
 }
 
 static ALL_REDUCE: Op = row(
     "all_reduce",
     "The combination of every rank's tensor, on every rank.",
-    &[HOW, WIRE, GROUP, ORDER],
+    &[HOW, WIRE, GROUP],
     |c| one(c, |c| combines(c).map(|()| c.types[0].clone())),
     |c, args| run("all_reduce", c, args),
     |c| {
@@ -87,7 +86,7 @@ static ALL_REDUCE: Op = row(
 static REDUCE: Op = row(
     "reduce",
     "The combination of every rank's tensor, on rank `root`; zeros on the others.",
-    &[HOW, ROOT, GROUP, ORDER],
+    &[HOW, ROOT, GROUP],
     |c| one(c, |c| combines(c).and_then(|()| rank(c, "root")).map(|()| c.types[0].clone())),
     |c, args| run("reduce", c, args),
     |c| {
@@ -102,7 +101,7 @@ static REDUCE: Op = row(
 static BROADCAST: Op = row(
     "broadcast_from",
     "Rank `root`'s tensor, on every rank.",
-    &[ROOT, GROUP, ORDER],
+    &[ROOT, GROUP],
     |c| one(c, |c| rank(c, "root").map(|()| c.types[0].clone())),
     |c, args| run("broadcast_from", c, args),
     |c| {
@@ -117,7 +116,7 @@ static BROADCAST: Op = row(
 static REDUCE_SCATTER: Op = row(
     "reduce_scatter",
     "Each rank's part, along the first axis, of the combination of every rank's tensor.",
-    &[HOW, WIRE, GROUP, ORDER],
+    &[HOW, WIRE, GROUP],
     |c| one(c, |c| combines(c).and_then(|()| divided(c)).map(|t| long(t, |n| n / size(c)))),
     |c, args| run("reduce_scatter", c, args),
     |c| {
@@ -132,7 +131,7 @@ static REDUCE_SCATTER: Op = row(
 static ALL_GATHER: Op = row(
     "all_gather",
     "Every rank's tensors, concatenated along the first axis.",
-    &[WIRE, GROUP, ORDER],
+    &[WIRE, GROUP],
     |c| one(c, |c| wire(c).and_then(|_| whole(c)).map(|t| long(t, |n| n * size(c)))),
     |c, args| run("all_gather", c, args),
     |c| {
@@ -147,7 +146,7 @@ static ALL_GATHER: Op = row(
 static ALL_TO_ALL: Op = row(
     "all_to_all",
     "Part `i` along the first axis goes to rank `i`; the received parts are in the order of ranks.",
-    &[GROUP, ORDER],
+    &[GROUP],
     |c| one(c, divided),
     |c, args| run("all_to_all", c, args),
     |c| {
@@ -162,7 +161,7 @@ static ALL_TO_ALL: Op = row(
 static SEND: Op = row(
     "send",
     "Sends a tensor to rank `peer`. The result is a zero that stands for it.",
-    &[PEER, GROUP, ORDER],
+    &[PEER, GROUP],
     |c| one(c, |c| peer(c).map(|()| Type::new(c.dtype(0), Shape::scalar()))),
     |c, args| run("send", c, args),
     |c| {
@@ -181,7 +180,7 @@ static SEND: Op = row(
 static RECV: Op = row(
     "recv",
     "The tensor that rank `peer` sends; the input gives its type.",
-    &[PEER, GROUP, ORDER],
+    &[PEER, GROUP],
     |c| one(c, |c| peer(c).map(|()| c.types[0].clone())),
     |c, args| run("recv", c, args),
     |c| {
@@ -314,7 +313,7 @@ impl Ranks {
     }
     #[track_caller]
     fn applied(&self, op: &'static Op, x: &Tensor, attrs: Attrs) -> Tensor {
-        ordered(Tensor::apply1(op, &[x], attrs.with("group", self.0.clone()).with(ir::ORDERED, true)))
+        ordered(Tensor::apply1(op, &[x], attrs.with("group", self.0.clone())))
     }
 }
 
@@ -459,7 +458,7 @@ fn by(how: &str) -> Attrs {
 /// A group of one: every collective is the identity.
 fn alone(x: &[f64], attrs: Attrs) -> Vec<Case> {
     let x = f64s([x.len()], x);
-    let attrs = attrs.with("group", PeersHandle(Arc::new(Alone))).with(ORDERED, true);
+    let attrs = attrs.with("group", PeersHandle(Arc::new(Alone)));
     vec![Case::new(vec![x.clone()], attrs).expect(vec![x], "a group of one")]
 }
 /// The first of two ranks; the other sends back what is expected.
@@ -477,7 +476,7 @@ impl Peers for Echo {
 }
 /// What is sent to or received from an echo.
 fn echoed(want: &[f64]) -> Vec<Case> {
-    let attrs = Attrs::new().with("peer", 1i64).with("group", PeersHandle(Arc::new(Echo))).with(ORDERED, true);
+    let attrs = Attrs::new().with("peer", 1i64).with("group", PeersHandle(Arc::new(Echo)));
     let shape = if want.len() == 1 { Shape::scalar() } else { Shape::from([want.len()]) };
     let want = f64s(shape, want);
     vec![Case::new(vec![f64s([2], &[1.0, 2.0])], attrs).expect(vec![want], "by hand").kinked()]

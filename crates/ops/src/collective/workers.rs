@@ -6,9 +6,7 @@
 //! overlaps with the rest of the backward pass.
 
 use crate::{DType, Error, Result, Tensor};
-use ir::{
-    Alone, AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, ORDERED, Op, Peers, PeersHandle, SOON, Shape, Type,
-};
+use ir::{Alone, AttrKind, Attrs, Call, Case, Effect, Grad, Literal, Meaning, Op, Peers, PeersHandle, Shape, Type};
 use std::sync::Arc;
 
 const JOB: (&str, AttrKind) = ("job", AttrKind::Peers);
@@ -27,24 +25,30 @@ fn run(op: &'static str, c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     c.attrs.peers("job")?.0.run(op, c, args)
 }
 
+/// What the rows share.
+const EXCHANGE: Op = Op {
+    grad: Grad::Missing("workers exchange gradients after differentiation"),
+    effect: Effect::Ordered,
+    ..Op::DEFAULT
+};
+
 /// The row of `mean_over_workers`.
 pub(super) static MEAN: Op = Op {
     name: "mean_over_workers",
     doc: "The mean of each gradient over all workers. Inputs: the step count, what this worker's gradients count, the \
           gradients.",
-    attrs: &[JOB, (ORDERED, AttrKind::Bool)],
+    attrs: &[JOB],
     infer: |c| {
         floats(c)?;
         let few = || Error::value(format!("takes at least 2 inputs, but {} were given", c.types.len()));
         Ok(c.types.get(2..).ok_or_else(few)?.iter().cloned().collect())
     },
     meaning: Meaning::Kernel(|c, args| run("mean_over_workers", c, args)),
-    grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
     cases: || {
         let (t, weight, g) = (f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0]));
         vec![Case::new(vec![t, weight, g.clone()], of(Alone)).expect(vec![g], "a worker alone").kinked()]
     },
-    ..Op::DEFAULT
+    ..EXCHANGE
 };
 
 /// The row of `begin_mean_over_workers`.
@@ -52,18 +56,18 @@ pub(super) static BEGIN: Op = Op {
     name: "begin_mean_over_workers",
     doc: "Begins to take the mean of a bucket of gradients over all workers, while the rest is computed. Inputs as \
           for `mean_over_workers`. The result stands for what is under way.",
-    attrs: &[("bucket", AttrKind::Int), ("of", AttrKind::Int), JOB, (SOON, AttrKind::Bool)],
+    attrs: &[("bucket", AttrKind::Int), ("of", AttrKind::Int), JOB],
     infer: |c| {
         floats(c)?;
         Ok([Type::new(DType::F32, Shape::scalar())].into_iter().collect())
     },
     meaning: Meaning::Kernel(|c, args| run("begin_mean_over_workers", c, args)),
-    grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
     cases: || {
         let attrs = Attrs::new().with("bucket", 0i64).with("of", 1i64);
-        workers(attrs, SOON, vec![f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0])], Literal::scalar(0.0f32))
+        workers(attrs, vec![f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0])], Literal::scalar(0.0f32))
     },
-    ..Op::DEFAULT
+    effect: Effect::Starts,
+    ..EXCHANGE
 };
 
 /// The row of `end_mean_over_workers`.
@@ -71,19 +75,18 @@ pub(super) static END: Op = Op {
     name: "end_mean_over_workers",
     doc: "The means of a bucket of gradients, of which `shapes` has each one's rank and sizes. The inputs stand for \
           all buckets that are under way: nobody waits before everything is computed.",
-    attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints), JOB, (ORDERED, AttrKind::Bool)],
+    attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints), JOB],
     infer: |c| {
         floats(c)?;
         let shapes = shapes(c)?;
         Ok(shapes.into_iter().map(|s| Type::new(DType::F32, s)).collect())
     },
     meaning: Meaning::Kernel(|c, args| run("end_mean_over_workers", c, args)),
-    grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
     cases: || {
         let attrs = Attrs::new().with("bucket", 0i64).with("shapes", &[1i64, 2][..]);
-        workers(attrs, ORDERED, vec![f32s(&[0.0])], f32s(&[5.0, 7.0]))
+        workers(attrs, vec![f32s(&[0.0])], f32s(&[5.0, 7.0]))
     },
-    ..Op::DEFAULT
+    ..EXCHANGE
 };
 
 /// The row of `step_in_store`.
@@ -92,7 +95,7 @@ pub(super) static STEP: Op = Op {
     doc: "Pushes gradients to the parameter store, ends the step and reads the parameters. Inputs: the step count, \
           what this worker's gradients count, the gradients, a learning rate for each, the numbers of those that \
           `numbers` says have any.",
-    attrs: &[("tables", AttrKind::Ints), ("numbers", AttrKind::Ints), JOB, (ORDERED, AttrKind::Bool)],
+    attrs: &[("tables", AttrKind::Ints), ("numbers", AttrKind::Ints), JOB],
     infer: |c| {
         floats(c)?;
         let (n, numbers) = (c.attrs.ints("tables")?.len(), c.attrs.ints("numbers")?);
@@ -102,13 +105,12 @@ pub(super) static STEP: Op = Op {
         Ok(c.types[2..2 + n].iter().cloned().collect())
     },
     meaning: Meaning::Kernel(|c, args| run("step_in_store", c, args)),
-    grad: Grad::Missing("the store takes its step after differentiation"),
     cases: || {
         let attrs = Attrs::new().with("tables", &[0i64][..]).with("numbers", &[0i64][..]);
         let inputs = vec![f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0]), f32s(&[0.1])];
-        workers(attrs, ORDERED, inputs, f32s(&[5.0, 7.0]))
+        workers(attrs, inputs, f32s(&[5.0, 7.0]))
     },
-    ..Op::DEFAULT
+    ..EXCHANGE
 };
 
 fn floats(c: &Call) -> Result<()> {
@@ -160,7 +162,7 @@ pub fn mean(job: &Workers, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<O
         let mut inputs = vec![t, &job.weight];
         inputs.extend(list.iter().filter_map(|i| grads[*i].as_ref()));
         let attrs = Attrs::new().with("bucket", bucket as i64).with("of", buckets.len() as i64);
-        let attrs = attrs.with("job", job.handle.clone()).with(SOON, true);
+        let attrs = attrs.with("job", job.handle.clone());
         Tensor::apply1(&BEGIN, &inputs, attrs)
     };
     let under_way: Vec<Tensor> = buckets.iter().enumerate().map(begin).collect();
@@ -172,7 +174,7 @@ pub fn mean(job: &Workers, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<O
             sizes.extend(shape.iter().map(|n| *n as i64));
         }
         let attrs = Attrs::new().with("bucket", bucket as i64).with("shapes", sizes.as_slice());
-        let attrs = attrs.with("job", job.handle.clone()).with(ORDERED, true);
+        let attrs = attrs.with("job", job.handle.clone());
         let means = Tensor::apply(&END, &under_way.iter().collect::<Vec<_>>(), attrs);
         // Should something be wrong, the first carries the error.
         list.iter().zip(means.iter().cycle()).for_each(|(i, m)| out[*i] = Some(m.clone()));
@@ -182,7 +184,7 @@ pub fn mean(job: &Workers, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<O
 fn mean_at_once(job: &Workers, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
     let mut inputs = vec![t, &job.weight];
     inputs.extend(grads.iter().flatten());
-    let outs = Tensor::apply(&MEAN, &inputs, Attrs::new().with("job", job.handle.clone()).with(ORDERED, true));
+    let outs = Tensor::apply(&MEAN, &inputs, Attrs::new().with("job", job.handle.clone()));
     let is_error = outs.len() != inputs.len() - 2;
     let mut outs = outs.into_iter();
     let first = outs.clone().next();
@@ -210,7 +212,7 @@ pub fn step_in_store(job: &Workers, t: &Tensor, pushes: &[Push]) -> Result<Vec<T
     let ids: Vec<i64> = pushes.iter().map(|p| i64::from(p.table)).collect();
     let numbers: Vec<i64> = pushes.iter().map(|p| i64::from(p.numbers.is_some())).collect();
     let attrs = Attrs::new().with("tables", ids.as_slice()).with("numbers", numbers.as_slice());
-    let attrs = attrs.with("job", job.handle.clone()).with(ORDERED, true);
+    let attrs = attrs.with("job", job.handle.clone());
     let outs = Tensor::apply(&STEP, &inputs, attrs);
     Ok(if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] })
 }
@@ -223,7 +225,7 @@ fn f32s(x: &[f32]) -> Literal {
     }
 }
 fn of(peers: impl Peers) -> Attrs {
-    Attrs::new().with("job", PeersHandle(Arc::new(peers))).with(ORDERED, true)
+    Attrs::new().with("job", PeersHandle(Arc::new(peers)))
 }
 /// Workers that answer what is expected of them.
 struct Known(Literal);
@@ -238,8 +240,8 @@ impl Peers for Known {
         Ok(vec![self.0.clone()])
     }
 }
-fn workers(attrs: Attrs, order: &'static str, inputs: Vec<Literal>, want: Literal) -> Vec<Case> {
-    let attrs = attrs.with("job", PeersHandle(Arc::new(Known(want.clone())))).with(order, true);
+fn workers(attrs: Attrs, inputs: Vec<Literal>, want: Literal) -> Vec<Case> {
+    let attrs = attrs.with("job", PeersHandle(Arc::new(Known(want.clone()))));
     vec![Case::new(inputs, attrs).expect(vec![want], "by hand").kinked()]
 }
 

@@ -38,7 +38,7 @@ pub static OP: Op = Op {
         Ok(a.into())
     },
     meaning: Meaning::Control(|c, args, run| {
-        let name = if super::truth(&args[0]) { "then" } else { "else" };
+        let name = if super::truth(&args[0])? { "then" } else { "else" };
         run(c.attrs.graph(name)?, &args[1..])
     }),
     grad: Grad::Rule(grad),

@@ -30,7 +30,7 @@ pub use while_loop::{while_loop, while_loop_within};
 
 use crate::batch::over_batch;
 use crate::{Error, Result, Tensor, effects, generator, vjp};
-use ir::{Attr, DType, Graph, Literal, Meaning, Site, Slot, Type, Value};
+use ir::{Attr, Buffer, DType, Graph, Literal, Meaning, Site, Slot, Type, Value};
 use std::sync::Arc;
 
 /// A function traced over placeholders.
@@ -235,20 +235,22 @@ fn only_active(g: &Graph, active: &Tensor, inputs: &[Tensor], marks: &[bool]) ->
 }
 
 /// Row `i` along the first axis.
-fn row(l: &Literal, i: usize) -> Result<Literal> {
+fn row(x: &Buffer, i: usize) -> Result<Buffer> {
+    let l = x.read()?;
     let mut shape = l.shape().clone();
     shape.remove(0);
     let size = shape.count() * l.dtype().size();
-    Literal::from_bytes(l.dtype(), shape, &l.bytes()[i * size..(i + 1) * size])
+    Literal::from_bytes(l.dtype(), shape, &l.bytes()[i * size..(i + 1) * size]).map(Buffer::Host)
 }
 /// Rows of one type as one value.
-fn stack(ty: &Type, rows: &[Literal]) -> Result<Literal> {
+fn stack(ty: &Type, rows: &[Buffer]) -> Result<Buffer> {
+    let rows = rows.iter().map(Buffer::read).collect::<Result<Vec<Literal>>>()?;
     let bytes: Vec<u8> = rows.iter().flat_map(|r| r.bytes().iter().copied()).collect();
-    Literal::from_bytes(ty.dtype, ty.shape.clone(), &bytes)
+    Literal::from_bytes(ty.dtype, ty.shape.clone(), &bytes).map(Buffer::Host)
 }
 /// One truth value.
-fn truth(l: &Literal) -> bool {
-    l.bytes()[0] != 0
+fn truth(x: &Buffer) -> Result<bool> {
+    Ok(x.read()?.bytes()[0] != 0)
 }
 /// A graph that also gives its first `n` inputs as they came in.
 fn saving_inputs(g: &Graph, n: usize) -> Graph {

@@ -6,7 +6,7 @@ use super::{row, saving_inputs, stack, tensors, types, values};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, Graph, Literal, Meaning, Op, RunGraph, Site, Type,
+    AttrKind, Attrs, Batch, BatchCall, Buffer, Call, Case, DType, Grad, Graph, Meaning, Op, RunGraph, Site, Type,
     Types, Value,
 };
 use smallvec::SmallVec;
@@ -111,12 +111,12 @@ fn infer(c: &Call) -> Result<Types> {
     Ok(outs.into_iter().enumerate().map(rows).collect())
 }
 
-fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
+fn run(c: &Call, args: &[Buffer], run: RunGraph) -> Result<Vec<Buffer>> {
     let p = Parts::of(c.attrs)?;
     let body = c.attrs.graph("body")?;
     let outs = infer(c)?;
     let mut carried = args[..p.carried].to_vec();
-    let mut rows: Vec<Vec<Literal>> = vec![Vec::with_capacity(p.length); outs.len() - p.carried];
+    let mut rows: Vec<Vec<Buffer>> = vec![Vec::with_capacity(p.length); outs.len() - p.carried];
     for k in 0..p.length {
         let i = if p.reverse { p.length - 1 - k } else { k };
         let mut given = std::mem::take(&mut carried);

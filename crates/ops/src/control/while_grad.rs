@@ -8,8 +8,8 @@ use super::{Body, check_inputs, graph, input_types, output_types, scan, tensors,
 use crate::rules::{GradTensors, f64s, floats};
 use crate::{Error, Result, Tensor, autocast, vjp};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, GradCall, Graph, Literal, Meaning, Op, RunGraph, Site,
-    Type, Types, Value,
+    AttrKind, Attrs, Batch, BatchCall, Buffer, Call, Case, DType, Grad, GradCall, Graph, Literal, Meaning, Op,
+    RunGraph, Site, Type, Types, Value,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ fn applied(c: &GradCall, attrs: Attrs, cots: Vec<Tensor>) -> Result<Vec<Option<V
     Ok(c.wanted.iter().map(|w| if *w { got.next() } else { None }).collect())
 }
 
-fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
+fn run(c: &Call, args: &[Buffer], run: RunGraph) -> Result<Vec<Buffer>> {
     let body = c.attrs.graph("body")?;
     let (n, inputs) = (c.attrs.size("carried")?, &args[..body.inputs.len()]);
     let mut levels = Levels::of(c.attrs)?;
@@ -177,11 +177,12 @@ fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
         return run(&whole, args);
     }
     let wanted = levels.wanted.swap_remove(0);
-    let mut found: Vec<Vec<Literal>> = Vec::new();
+    let mut found: Vec<Vec<Buffer>> = Vec::new();
     while_loop::repeat(c.attrs, inputs, run, |now| found.push(now.to_vec()))?;
-    let zeros = |l: &Literal| Literal::zeros(l.dtype(), l.shape().clone());
+    let types = &c.types[..inputs.len()];
+    let zeros = |t: &Type| Buffer::Host(Literal::zeros(t.dtype, t.shape.clone()));
     let mut grads = args[inputs.len()..].to_vec();
-    grads.extend(inputs[n..].iter().zip(&wanted[n..]).filter(|(_, w)| **w).map(|(l, _)| zeros(l)));
+    grads.extend(types[n..].iter().zip(&wanted[n..]).filter(|(_, w)| **w).map(|(t, _)| zeros(t)));
     let back = c.attrs.graph("back")?;
     // What a trip found is let go of as soon as the way back has passed it.
     while let Some(carried) = found.pop() {
@@ -190,8 +191,8 @@ fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
     }
     let mut grads = grads.into_iter();
     let mut out = Vec::new();
-    for (i, l) in inputs.iter().enumerate() {
-        let has_grad = if i < n { l.dtype().is_inexact() } else { wanted[i] };
+    for (i, t) in types.iter().enumerate() {
+        let has_grad = if i < n { t.dtype.is_inexact() } else { wanted[i] };
         let g = if has_grad { grads.next() } else { None };
         out.extend(g.filter(|_| wanted[i]));
     }

@@ -5,8 +5,7 @@ use super::{tensors, truth, types, values, while_grad};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, Literal, Meaning, Op, RunGraph, Site, Type, Types,
-    Value,
+    AttrKind, Attrs, Batch, BatchCall, Buffer, Call, Case, DType, Grad, Meaning, Op, RunGraph, Site, Type, Types, Value,
 };
 use smallvec::SmallVec;
 
@@ -70,15 +69,15 @@ fn infer(c: &Call) -> Result<Types> {
 /// Runs the loop; `each` sees the carried values that a trip begins with. The last ones come back.
 pub(super) fn repeat(
     attrs: &Attrs,
-    args: &[Literal],
+    args: &[Buffer],
     run: RunGraph,
-    mut each: impl FnMut(&[Literal]),
-) -> Result<Vec<Literal>> {
+    mut each: impl FnMut(&[Buffer]),
+) -> Result<Vec<Buffer>> {
     let (n, most) = (attrs.size("carried")?, attrs.size("max_trips")?);
     let (test, body) = (attrs.graph("cond")?, attrs.graph("body")?);
     let mut now = args.to_vec();
     let mut trips = 0;
-    while truth(&run(test, &now)?[0]) {
+    while truth(&run(test, &now)?[0])? {
         if most > 0 && trips == most {
             return Err(Error::value(format!("the loop did not end within max_trips = {most} trips")));
         }
@@ -91,7 +90,7 @@ pub(super) fn repeat(
     Ok(now)
 }
 
-fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
+fn run(c: &Call, args: &[Buffer], run: RunGraph) -> Result<Vec<Buffer>> {
     repeat(c.attrs, args, run, |_| ())
 }
 

@@ -23,10 +23,12 @@ pub static OP: Op = Op {
     linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
+        let many = || i64s([300], &(0..300).map(|i| i * i % 40).collect::<Vec<i64>>());
         let src: Vec<f64> = (1..10).map(f64::from).collect();
         let sum = [2., 3., 4., 1., 1., 1., 8., 9., 10., 1., 1., 1., 5., 6., 7.];
         vec![
             Case::new(vec![floats([2, 3], 1), i64s([2], &[2, 2]), floats([2, 2], 2)], along(1)),
+            Case::new(vec![floats([2, 40, 3], 3), many(), floats([2, 300, 3], 4)], along(1)).kinked(),
             Case::new(vec![f64s([5, 3], &[1.0; 15]), i64s([3], &[0, 4, 2]), f64s([3, 3], &src)], along(0))
                 .expect(vec![f64s([5, 3], &sum)], "PyTorch manual: torch.ones(5, 3).index_add_(0, index, t)"),
         ]

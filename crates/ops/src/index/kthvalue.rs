@@ -11,6 +11,7 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int), ("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
+    grad: super::CHOSEN_GRAD,
     cases: || {
         let by = |k: i64, a: i64| Attrs::new().with("k", k).with("axis", a);
         vec![

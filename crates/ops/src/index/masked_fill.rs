@@ -83,12 +83,12 @@ impl Tensor {
     /// For each dimension of a mask, the coordinates where it is true. Computes the
     /// mask.
     pub(crate) fn held_all(&self) -> Result<Vec<Tensor>> {
-        let (shape, data) = (self.shape()?, self.literal()?.to_i64());
-        let flat: Vec<usize> = (0..data.len()).filter(|&i| data[i] != 0).collect();
+        let shape = self.shape()?;
+        let flat = self.held_indices()?;
         let strides = shape.strides();
-        let column = |d: usize| -> Tensor {
-            let at: Vec<i64> = flat.iter().map(|&i| (i / strides[d] as usize % shape[d]) as i64).collect();
-            Tensor::new(at.len(), &at)
+        let column = |d: usize| {
+            let upper = if strides[d] == 1 { flat.clone() } else { flat.floor_divide(strides[d] as i64) };
+            if d == 0 { upper } else { upper.rem(shape[d] as i64) }
         };
         Ok((0..shape.rank()).map(column).collect())
     }

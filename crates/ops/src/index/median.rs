@@ -12,6 +12,7 @@ pub static OP: Op = Op {
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
+    grad: super::CHOSEN_GRAD,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![

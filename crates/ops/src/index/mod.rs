@@ -4,6 +4,7 @@ crate::table! {
     argmax,
     argmin,
     check_class,
+    flat_nonzero,
     gather,
     index_add,
     index_copy,
@@ -24,6 +25,7 @@ crate::table! {
     top_k,
 }
 
+use crate::rules::{GradTensors, grads};
 use crate::{Axes, DType, Error, Result, Tensor, axis};
 use ir::AxisSplit;
 use ir::{Call, Literal, Shape};
@@ -36,6 +38,12 @@ const INDEX_OF_EXTREME: ir::Op = ir::Op {
     batch: crate::kernel::BATCH_AXIS,
     ..ir::Op::DEFAULT
 };
+
+/// The gradient of ops that choose elements along `axis`: output 0 has them, output 1 their indices.
+const CHOSEN_GRAD: ir::Grad = ir::Grad::Rule(|c| {
+    let zeros = c.x(0).zeros_like();
+    grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
+});
 
 /// Fails unless input `i`, an index, is i64.
 pub(crate) fn is_index(c: &Call, i: usize) -> Result<()> {

@@ -31,8 +31,10 @@ pub static OP: Op = Op {
     linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
+        let many = || i64s([1100], &(0..1100).map(|i| i * i % 70).collect::<Vec<i64>>());
         let src = f64s([1, 5], &[1., 2., 3., 4., 5.]);
         vec![
+            Case::new(vec![floats([80], 3), many(), floats([1100], 4)], along(0)).kinked(),
             Case::new(vec![floats([3, 3], 1), i64s([2, 2], &[2, 0, 1, 1]), floats([2, 2], 2)], along(0)),
             Case::new(vec![f64s([3, 5], &[0.0; 15]), i64s([1, 5], &[0, 1, 2, 0, 0]), src], along(0)).expect(
                 vec![f64s([3, 5], &[1., 0., 0., 4., 5., 0., 2., 0., 0., 0., 0., 0., 3., 0., 0.])],

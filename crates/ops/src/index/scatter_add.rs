@@ -35,7 +35,9 @@ pub static OP: Op = Op {
     linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
+        let many = || i64s([1100], &(0..1100).map(|i| i * i % 70).collect::<Vec<i64>>());
         vec![
+            Case::new(vec![floats([80], 3), many(), floats([1100], 4)], along(0)).kinked(),
             Case::new(vec![floats([3, 3], 1), i64s([2, 2], &[2, 0, 2, 0]), floats([2, 2], 2)], along(0)),
             Case::new(vec![floats([2, 3], 3), i64s([2, 2], &[2, 0, 1, 1]), floats([2, 2], 4)], along(1)),
             Case::new(

@@ -31,7 +31,9 @@ pub static OP: Op = Op {
             let inputs = vec![f64s([4], &[1., 2., 3., 4.]), i64s([6], &[0, 1, 0, 1, 2, 1]), src];
             Case::new(inputs, by(0, r, s)).expect(vec![f64s([4], &y)], "PyTorch manual and its rule by hand").kinked()
         };
+        let many = || i64s([1100], &(0..1100).map(|i| i * i % 70).collect::<Vec<i64>>());
         vec![
+            Case::new(vec![floats([80], 3), many(), floats([1100], 4)], by(0, "max", false)).kinked(),
             Case::new(vec![floats([3, 3], 1), index(), floats([2, 2], 2)], by(0, "prod", true)),
             Case::new(vec![floats([3, 3], 1), index(), floats([2, 2], 2)], by(0, "prod", false)),
             Case::new(vec![floats([3, 3], 3), index(), floats([2, 2], 4)], by(0, "max", true)),

@@ -107,11 +107,15 @@ impl Tensor {
         self.then(|t| {
             let fail = |e: Error| e.in_op("bincount");
             let index = self.as_index("bincount")?.ravel();
-            let data = index.literal()?.to_i64();
-            if let Some(bad) = data.iter().find(|&&i| i < 0) {
-                return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {bad}"))));
-            }
-            let size = data.iter().max().map_or(0, |&m| m as usize + 1).max(size_min);
+            // While a function is traced, `size_min` says how many there are; a larger number is out of range.
+            let size = match index.extent() {
+                Err(e) if e.kind == ir::ErrorKind::Feed && size_min > 0 => size_min,
+                Err(e) => return Err(e),
+                Ok((least, _)) if least < 0 => {
+                    return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {least}"))));
+                }
+                Ok((_, most)) => ((most + 1) as usize).max(size_min),
+            };
             let ones = Tensor::full_of(t.shape.count(), 1.0, DType::I64);
             Ok(Tensor::full_of(size, 0.0, DType::I64).index_add(0, &index, &ones))
         })
@@ -160,21 +164,53 @@ impl Tensor {
     }
 }
 
-fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
-    let l = x.literal()?;
-    let lanes = ir::AxisSplit { outer: 1, size: l.count(), inner: 1 };
-    let order = super::sort::order(&l, lanes, false);
-    let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
-    let (float, floats, ints) = (l.dtype().is_inexact(), l.to_complex(), l.to_ints());
-    let equal = |a: usize, b: usize| if float { floats[a] == floats[b] } else { ints[a] == ints[b] };
-    for (p, _) in order {
-        match (firsts.last(), counts.last_mut()) {
-            (Some(&first), Some(count)) if equal(first, p) => *count += 1,
-            _ => {
-                firsts.push(p);
-                counts.push(1);
-            }
+impl Tensor {
+    /// The least and the greatest element; 0 and -1 if there are none.
+    fn extent(&self) -> Result<(i64, i64)> {
+        if self.count()? == 0 {
+            return Ok((0, -1));
         }
+        let both = Tensor::stack(&[self.min(..), self.max(..)], 0).to_vec::<i64>()?;
+        Ok((both[0], both[1]))
+    }
+}
+
+fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
+    let (shape, n, dtype) = (x.shape()?, x.count()?, x.dtype()?);
+    if dtype == DType::Bool {
+        let [values, inverse, counts] = unique(&x.cast(DType::U8))?;
+        return Ok([values.cast(DType::Bool), inverse, counts]);
+    }
+    if dtype.is_complex() {
+        return unique_complex(x);
+    }
+    if n == 0 {
+        let none = || Tensor::new(0, &[] as &[i64]);
+        return Ok([x.ravel(), none().reshape(&shape), none()]);
+    }
+    let [sorted, places] = x.ravel().sort(0);
+    // The first of each run of equals. A NaN is equal to nothing.
+    let differs = sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1));
+    let is_first = Tensor::concat(&[Tensor::from([true]), differs], 0);
+    let firsts = is_first.held_indices()?;
+    let number = is_first.cast(DType::I64).cumsum(0) - 1i64;
+    let inverse = number.zeros_like().scatter(0, &places, &number).reshape(&shape);
+    let ends = Tensor::concat(&[firsts.narrow(0, 1, firsts.count()? - 1), Tensor::from([n as i64])], 0);
+    Ok([sorted.take(&firsts, 0), inverse, ends - firsts])
+}
+
+/// `unique` of complex numbers, on the host.
+fn unique_complex(x: &Tensor) -> Result<[Tensor; 3]> {
+    let l = x.literal()?;
+    let (n, values) = (l.count(), l.to_complex());
+    let lanes = ir::AxisSplit { outer: 1, size: n, inner: 1 };
+    let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; n]);
+    for (p, _) in super::sort::order(&l, lanes, false) {
+        if firsts.last().is_none_or(|&first| values[first] != values[p]) {
+            firsts.push(p);
+            counts.push(0);
+        }
+        counts[firsts.len() - 1] += 1;
         inverse[p] = firsts.len() as i64 - 1;
     }
     let values = l.pick(&[firsts.len()].into(), |i| Some(firsts[i]));

@@ -32,6 +32,10 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([2, 4], 1)], along(1, false)),
             Case::new(vec![floats([3, 2], 2)], along(0, true)),
+            // Lanes that a block sorts, and a lane that takes the whole device.
+            Case::new(vec![floats([2, 700], 3)], along(1, false)).kinked(),
+            Case::new(vec![floats([40, 3], 4)], along(0, true)).kinked(),
+            Case::new(vec![floats([4500], 5)], along(0, true)).kinked(),
             Case::new(vec![f64s([2, 2], &[1.0, 4.0, 3.0, 1.0])], along(1, false)).expect(
                 vec![f64s([2, 2], &[1.0, 4.0, 1.0, 3.0]), i64s([2, 2], &[0, 1, 1, 0])],
                 "NumPy manual: np.sort([[1, 4], [3, 1]])",

@@ -11,11 +11,15 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int), ("axis", AttrKind::Int), ("largest", AttrKind::Bool)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
+    grad: super::CHOSEN_GRAD,
     cases: || {
         let by = |k: i64, a: i64, l: bool| Attrs::new().with("k", k).with("axis", a).with("largest", l);
         vec![
             Case::new(vec![floats([2, 4], 1)], by(2, 1, true)),
             Case::new(vec![floats([3, 2], 2)], by(2, 0, false)),
+            // Few of many are selected.
+            Case::new(vec![floats([2, 4200], 3)], by(5, 1, true)).kinked(),
+            Case::new(vec![floats([4300, 2], 4)], by(1000, 0, false)).kinked(),
             Case::new(vec![f64s([5], &[1.0, 2.0, 3.0, 4.0, 5.0])], by(3, 0, true)).expect(
                 vec![f64s([3], &[5.0, 4.0, 3.0]), i64s([3], &[4, 3, 2])],
                 "PyTorch manual: torch.topk(torch.arange(1., 6.), 3)",

@@ -14,6 +14,8 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([2, 4], 1)], along(1)),
             Case::new(vec![floats([3, 2], 2)], along(0)),
+            Case::new(vec![floats([8300], 3)], along(0)).kinked(),
+            Case::new(vec![floats([2, 2100], 4)], along(1)).kinked(),
             Case::new(vec![f64s([4], &[2.0, 1.0, 2.0, 5.0])], along(0))
                 .expect(
                     vec![f64s([4], &[2.0, 2.0, 2.0, 5.0]), i64s([4], &[0, 0, 2, 3])],

@@ -26,6 +26,8 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([2, 3, 2], 1)], along(1, false)),
             Case::new(vec![floats([2, 3], 2)], along(1, true)),
+            // A lane of many tiles.
+            Case::new(vec![floats([8300], 3)], along(0, true)).kinked(),
             Case::new(vec![x], along(1, false)).expect(
                 vec![f64s([2, 3], &[1.0, 3.0, 6.0, 4.0, 9.0, 15.0])],
                 "NumPy manual: np.cumsum([[1, 2, 3], [4, 5, 6]], axis=1)",

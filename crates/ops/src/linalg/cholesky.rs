@@ -89,6 +89,7 @@ pub static OP: Op = Op {
         let half = Literal::from_f64(ir::DType::F64, [2, 2], &[4.0, f64::NAN, 2.0, 5.0]);
         vec![
             Case::new(vec![a(0.3)], by("both")),
+            Case::new(vec![super::definite(70)], by("lower")).kinked(),
             Case::new(vec![one()], by("both")).expect(want(), "by hand: [[2, 0], [1, 2]] squared"),
             Case::new(vec![half], by("lower")).expect(want(), "by hand; the upper triangle is not read").kinked(),
             Case::new(vec![one()], by("upper")).expect(want(), "by hand").kinked(),

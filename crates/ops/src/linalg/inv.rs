@@ -32,6 +32,7 @@ pub static OP: Op = Op {
     complex: on_complex!(pairs::by_block),
     cases: || {
         vec![
+            Case::new(vec![super::definite(40)], Attrs::new()).kinked(),
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),
             Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0])], Attrs::new())
                 .expect(vec![f64s([2, 2], &[-2.0, 1.0, 1.5, -0.5])], "NumPy manual: np.linalg.inv([[1, 2], [3, 4]])"),

@@ -37,6 +37,7 @@ pub static OP: Op = Op {
     batch: super::BATCH,
     cases: || {
         vec![
+            Case::new(vec![super::definite(40)], Attrs::new()).kinked(),
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),
             Case::new(vec![floats([3, 2], 2)], Attrs::new()),
             Case::new(vec![floats([2, 3], 3)], Attrs::new()),

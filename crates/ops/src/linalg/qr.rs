@@ -42,6 +42,7 @@ pub static OP: Op = Op {
             Case::new(vec![floats([3, 2], 1)], by(true)),
             Case::new(vec![floats([3, 2], 1)], by(false)),
             Case::new(vec![floats([2, 2], 2)], by(false)),
+            Case::new(vec![super::definite(40)], by(false)).kinked(),
             Case::new(vec![floats([2, 3], 4)], by(false)),
             Case::new(vec![f64s([3, 3], &[12.0, -51.0, 4.0, 6.0, 167.0, -68.0, -4.0, 24.0, -41.0])], by(false)).expect(
                 vec![f64s([3, 3], &q), f64s([3, 3], &[-14.0, -21.0, 14.0, 0.0, -175.0, 70.0, 0.0, 0.0, -35.0])],

@@ -25,6 +25,7 @@ pub static OP: Op = Op {
     complex: on_complex!(pairs::solve),
     cases: || {
         vec![
+            Case::new(vec![super::definite(70), floats([70, 3], 5)], Attrs::new()).kinked(),
             Case::new(vec![floats([2, 2, 2], 1), floats([2, 2, 1], 2)], Attrs::new()),
             Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 5.0]), f64s([2, 1], &[1.0, 2.0])], Attrs::new())
                 .expect(vec![f64s([2, 1], &[-1.0, 1.0])], "NumPy manual: np.linalg.solve([[1, 2], [3, 5]], [1, 2])"),

@@ -16,6 +16,7 @@ crate::table! {
     conv_input_grad,
     conv_weight_grad,
     cosine_similarity,
+    dequantize,
     embedding,
     float8_linear,
     grid_sample,
@@ -33,10 +34,14 @@ crate::table! {
     max_pool,
     max_pool_grad,
     max_pool_index,
+    paged_attention,
+    paged_write,
     pairwise_distance,
     normalize,
     quantize,
+    quantized_embedding,
     quantized_linear,
+    quantized_matmul,
     rms_norm,
     rms_norm_grad,
     rope,
@@ -72,4 +77,5 @@ pub use attention::AttentionOptions;
 pub(crate) use forms::FORMS;
 pub use grid_sample::SampleOptions;
 pub use interpolate::{InterpolateOptions, Interpolation, Resize};
+pub use paged_attention::PagedOptions;
 pub use window::{AvgPoolOptions, ConvOptions, MaxPoolOptions, Padding, PerAxis};

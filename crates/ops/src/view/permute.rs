@@ -58,14 +58,18 @@ impl Tensor {
             Ok(Tensor::apply1(&OP, &[self], Attrs::new().with("axes", &axes)))
         })
     }
-    /// Two dimensions swapped.
+    /// Two dimensions swapped. A scalar has the axes 0 and -1, as in PyTorch, and is unchanged.
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> Tensor {
         self.then(|t| {
             let rank = t.shape.rank();
             let mut axes: Vec<i64> = (0..rank as i64).collect();
-            let fail = |e: Error| e.in_op("transpose");
-            axes.swap(axis(a, rank).map_err(fail)?, axis(b, rank).map_err(fail)?);
+            let at = |a| axis(a, rank.max(1)).map_err(|e| e.in_op("transpose"));
+            let (a, b) = (at(a)?, at(b)?);
+            if rank == 0 {
+                return Ok(self.clone());
+            }
+            axes.swap(a, b);
             Ok(self.permute(&axes))
         })
     }

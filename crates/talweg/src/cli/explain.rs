@@ -1,8 +1,8 @@
 //! `talweg explain`: what becomes of a graph on its way to the device.
 
-use super::bench::{peak_mb, resident_mb};
 use crate::ir::{Buffer, Collect, Graph, Literal};
 use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
+use bench::{peak_mb, resident_mb};
 use nn::optim::{Adagrad, Optimizer};
 use runtime::Engine;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 //! threads. Each point is a process of its own, so that its memory is its own.
 
 use super::Program;
-use super::bench::Size;
 use super::plot::{self, Curve, Panel};
 use crate::{Error, Result};
+use bench::Size;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 

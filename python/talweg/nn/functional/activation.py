@@ -155,7 +155,6 @@ def _dim(name, x, dim):
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
     """exp(x) divided by its sum along a dimension; with ``dtype``, computed in that type.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.softmax(tw.zeros(2, 4), dim=1, dtype=tw.float64).tolist()[0]
     [0.25, 0.25, 0.25, 0.25]
     """

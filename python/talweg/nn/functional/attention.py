@@ -24,7 +24,6 @@ def scaled_dot_product_attention(
     """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
     to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
 
-    >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
     talweg.Size([2, 2, 5, 4])

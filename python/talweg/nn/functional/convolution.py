@@ -11,9 +11,54 @@ from .common import in_place, probability, sizes, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, Protocol, TypeAlias, TypeVar
 
     _F = TypeVar("_F", bound=Callable[..., Any])
+    _Sizes: TypeAlias = int | Sequence[int]
+
+    # Signatures of the functions that exist for one, two and three dimensions.
+    class _Conv(Protocol):
+        def __call__(
+            self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Sizes = 1,
+            padding: _Sizes | str = 0, dilation: _Sizes = 1, groups: int = 1,
+        ) -> Tensor: ...  # fmt: skip
+
+    class _ConvTranspose(Protocol):
+        def __call__(
+            self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Sizes = 1, padding: _Sizes = 0,
+            output_padding: _Sizes = 0, groups: int = 1, dilation: _Sizes = 1,
+        ) -> Tensor: ...  # fmt: skip
+
+    class _MaxPool(Protocol):
+        def __call__(
+            self, input: Tensor, kernel_size: _Sizes, stride: _Sizes | None = None, padding: _Sizes = 0,
+            dilation: _Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+        ) -> Any: ...  # fmt: skip
+
+    class _AvgPool(Protocol):
+        def __call__(
+            self, input: Tensor, kernel_size: _Sizes, stride: _Sizes | None = None, padding: _Sizes = 0,
+            ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+        ) -> Tensor: ...  # fmt: skip
+
+    class _LpPool(Protocol):
+        def __call__(
+            self, input: Tensor, norm_type: float, kernel_size: _Sizes, stride: _Sizes | None = None, ceil_mode: bool = False,
+        ) -> Tensor: ...  # fmt: skip
+
+    class _MaxUnpool(Protocol):
+        def __call__(
+            self, input: Tensor, indices: Tensor, kernel_size: _Sizes, stride: _Sizes | None = None, padding: _Sizes = 0,
+            output_size: Sequence[int] | None = None,
+        ) -> Tensor: ...  # fmt: skip
+
+    class _AdaptiveAvg(Protocol):
+        def __call__(self, input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor: ...
+
+    class _AdaptiveMax(Protocol):
+        def __call__(
+            self, input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False,
+        ) -> Any: ...  # fmt: skip
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -28,7 +73,6 @@ __all__ = [
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x Wᵀ + b on the last dimension.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.linear(tw.ones(3, 4), tw.ones(2, 4), tw.ones(2)).tolist()[0]
     [5.0, 5.0]
     """
@@ -46,7 +90,7 @@ def _public(f: _F, name: str, doc: str) -> _F:
     return f
 
 
-def _conv(n: int) -> Callable[..., Tensor]:
+def _conv(n: int) -> _Conv:
     call = getattr(Tensor, f"conv{n}d")
 
     def f(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -55,7 +99,7 @@ def _conv(n: int) -> Callable[..., Tensor]:
     return _public(f, f"conv{n}d", f"Convolution of {n} dimensions with weights ``[out, in / groups, *kernel]``.")
 
 
-def _conv_transpose(n: int) -> Callable[..., Tensor]:
+def _conv_transpose(n: int) -> _ConvTranspose:
     call = getattr(Tensor, f"conv_transpose{n}d")
 
     def f(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
@@ -74,7 +118,7 @@ def _indexed(pair):
     return pair[0], pair[1].detach()
 
 
-def _max_pool(n: int) -> Callable[..., Any]:
+def _max_pool(n: int) -> _MaxPool:
     plain, with_index = getattr(Tensor, f"max_pool{n}d"), getattr(Tensor, f"max_pool{n}d_index")
 
     def f(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
@@ -86,7 +130,7 @@ def _max_pool(n: int) -> Callable[..., Any]:
     return _public(f, f"max_pool{n}d", "The largest element of each window; with ``return_indices`` also its index.")
 
 
-def _avg_pool(n: int) -> Callable[..., Tensor]:
+def _avg_pool(n: int) -> _AvgPool:
     call = getattr(Tensor, f"avg_pool{n}d")
 
     def f(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
@@ -96,14 +140,14 @@ def _avg_pool(n: int) -> Callable[..., Tensor]:
     def f1(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
         return f(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
-    return _public(f1 if n == 1 else f, f"avg_pool{n}d", "The mean of each window.")
+    return _public(f1 if n == 1 else f, f"avg_pool{n}d", "The mean of each window.")  # type: ignore[return-value]
 
 
 def _adaptive_sizes(x, n, output_size):
     return tuple(x.shape[x.ndim - n + i] if s is None else s for i, s in enumerate(sizes(output_size, n)))
 
 
-def _adaptive_avg(n: int) -> Callable[..., Tensor]:
+def _adaptive_avg(n: int) -> _AdaptiveAvg:
     call = getattr(Tensor, f"adaptive_avg_pool{n}d")
 
     def f(input, output_size):
@@ -113,7 +157,7 @@ def _adaptive_avg(n: int) -> Callable[..., Tensor]:
     return _public(f, f"adaptive_avg_pool{n}d", "Means of as many windows as asked for; ``None``: as many as elements.")
 
 
-def _adaptive_max(n: int) -> Callable[..., Any]:
+def _adaptive_max(n: int) -> _AdaptiveMax:
     plain, with_index = getattr(Tensor, f"adaptive_max_pool{n}d"), getattr(Tensor, f"adaptive_max_pool{n}d_index")
 
     def f(input, output_size, return_indices=False):
@@ -138,7 +182,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_av
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
 
 
-def _lp_pool(n: int) -> Callable[..., Tensor]:
+def _lp_pool(n: int) -> _LpPool:
     pool = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}[n]
 
     def f(input, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -155,7 +199,7 @@ def _lp_pool(n: int) -> Callable[..., Tensor]:
 lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool, (1, 2, 3))
 
 
-def _max_unpool(n: int) -> Callable[..., Tensor]:
+def _max_unpool(n: int) -> _MaxUnpool:
     def f(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         x = tensor(input)
         kernel = sizes(kernel_size, n)
@@ -184,7 +228,6 @@ def unfold(
 ) -> Tensor:  # fmt: skip
     """Windows of images ``[N, C, H, W]`` as columns ``[N, C kernel, windows]``.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.unfold(tw.ones(1, 2, 4, 4), kernel_size=2, stride=2).shape
     talweg.Size([1, 8, 4])
     """
@@ -209,7 +252,6 @@ def fold(
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Elements set to zero with probability ``p``, the others scaled up.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.dropout(tw.ones(3), 0.5, training=False).tolist()
     [1.0, 1.0, 1.0]
     """

@@ -82,7 +82,6 @@ def fractional_max_pool2d(
 ) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.fractional_max_pool2d(tw.ones(1, 1, 4, 4), 2, output_size=2).tolist()
     [[[[1.0, 1.0], [1.0, 1.0]]]]
     """
@@ -106,7 +105,6 @@ def fractional_max_pool3d(
 ) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places of a volume.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
     talweg.Size([1, 1, 2, 2, 2])
     """

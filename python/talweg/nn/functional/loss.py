@@ -28,7 +28,6 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """How unlikely classes are under scores: ``input [N, C, ...]``, ``target`` classes ``[N, ...]`` or probabilities.
 
-    >>> import talweg as tw
     >>> round(tw.nn.functional.cross_entropy(tw.zeros(1, 4), tw.tensor([2])).exp().item(), 4)
     4.0
     """
@@ -264,7 +263,6 @@ def linear_cross_entropy(
 
     ``options`` says in PyTorch how the product is cut; here the compiler decides, and they change nothing.
 
-    >>> import talweg as tw
     >>> x, w = tw.ones(1, 2), tw.zeros(3, 2)
     >>> round(tw.nn.functional.linear_cross_entropy(x, w, tw.tensor([0])).item(), 4)
     1.0986
@@ -287,7 +285,6 @@ def ctc_loss(
     """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
     are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time.
 
-    >>> import talweg as tw
     >>> even = tw.zeros(2, 1, 2).log_softmax(-1)
     >>> round(tw.nn.functional.ctc_loss(even, tw.tensor([[1]]), [2], [1]).exp().item(), 4)
     1.3333

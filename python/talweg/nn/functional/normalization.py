@@ -41,7 +41,6 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.layer_norm(tw.tensor([[1.0, 3.0]]), (2,), eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
@@ -77,7 +76,6 @@ def batch_norm(
     """Batch normalization of channels at axis 1. In training by the batch's own statistics, and the running averages
     are updated; else by the running averages.
 
-    >>> import talweg as tw
     >>> mean, var = tw.zeros(1), tw.ones(1)
     >>> tw.nn.functional.batch_norm(tw.tensor([[1.0], [5.0]]), mean, var, training=True, momentum=0.5).tolist()
     [[-1.0], [1.0]]
@@ -132,7 +130,6 @@ def local_response_norm(
 def normalize(input: Tensor, p: float = 2.0, dim: int | None = 1, eps: float = 1e-12, out: IO[str] | None = None) -> Tensor:
     """Divided by the p-norm along a dimension.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.normalize(tw.tensor([[3.0, 4.0]]), p=2.0, dim=1).tolist()
     [[0.6, 0.8]]
     """
@@ -167,7 +164,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A vector of zeros with a one at each class.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.one_hot(tw.tensor([0, 2]), num_classes=3).tolist()
     [[1, 0, 0], [0, 0, 1]]
     """
@@ -201,7 +197,6 @@ def embedding(
 ) -> Tensor:  # fmt: skip
     """Row i of ``weight`` for each whole number i. Gradients are dense, also with ``sparse``.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.embedding(tw.tensor([1, 0]), tw.tensor([[1.0], [2.0]])).tolist()
     [[2.0], [1.0]]
     """
@@ -223,7 +218,6 @@ def embedding_bag(
     """Sums, means or maxima of rows of ``weight``: of each row of ``input [B, L]``, or of the bags of a flat ``input``
     that begin at ``offsets``.
 
-    >>> import talweg as tw
     >>> table, bags = tw.tensor([[1.0], [2.0], [4.0]]), tw.tensor([0, 2])
     >>> tw.nn.functional.embedding_bag(tw.tensor([0, 1, 2]), table, bags, mode="sum").tolist()
     [[3.0], [4.0]]

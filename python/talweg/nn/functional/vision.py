@@ -23,7 +23,6 @@ __all__ = [
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """Padded at the edges of the last dimensions: ``pad`` are before and after, last dimension first.
 
-    >>> import talweg as tw
     >>> tw.nn.functional.pad(tw.ones(2), (1, 1), value=5.0).tolist()
     [5.0, 1.0, 1.0, 5.0]
     """
@@ -130,7 +129,6 @@ def _line(count, align_corners, dtype):
 def affine_grid(theta: Tensor, size: int | Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Places for ``grid_sample``: those of a picture of ``size [N, C, H, W]`` after the affine map ``theta [N, 2, 3]``.
 
-    >>> import talweg as tw
     >>> same = tw.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     >>> tw.nn.functional.affine_grid(same, (1, 1, 2, 2), align_corners=True).tolist()[0][0]
     [[-1.0, -1.0], [1.0, -1.0]]

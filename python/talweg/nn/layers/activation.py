@@ -24,288 +24,179 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ReLU(Function):
+class _Activation(Function):
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(input)
+
+
+class ReLU(_Activation, of=F.relu):
     """max(x, 0), elementwise."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.relu, input)
+    inplace: bool = False
 
 
-class ReLU6(Function):
+class ReLU6(_Activation, of=F.relu6):
     """x held in [0, 6], elementwise; the slope at the ends is 0."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.relu6, input)
+    inplace: bool = False
 
 
-class SELU(Function):
+class SELU(_Activation, of=F.selu):
     """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.selu, input)
+    inplace: bool = False
 
 
-class SiLU(Function):
+class SiLU(_Activation, of=F.silu):
     """x sigmoid(x), elementwise; also known as swish."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.silu, input)
+    inplace: bool = False
 
 
-class Mish(Function):
+class Mish(_Activation, of=F.mish):
     """x tanh(softplus(x)), elementwise."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.mish, input)
+    inplace: bool = False
 
 
-class Hardsigmoid(Function):
+class Hardsigmoid(_Activation, of=F.hardsigmoid):
     """(x + 3) / 6 held in [0, 1], elementwise."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.hardsigmoid, input)
+    inplace: bool = False
 
 
-class Hardswish(Function):
+class Hardswish(_Activation, of=F.hardswish):
     """x times (x + 3) / 6 held in [0, 1], elementwise."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.hardswish, input)
+    inplace: bool = False
 
 
-class ELU(Function):
+class ELU(_Activation, of=F.elu):
     """x, and alpha (exp(x) - 1) below zero."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.elu, input)
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class CELU(Function):
+class CELU(_Activation, of=F.celu):
     """x, and alpha (exp(x / alpha) - 1) below zero."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.celu, input)
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class LeakyReLU(Function):
+class LeakyReLU(_Activation, of=F.leaky_relu):
     """x, and ``negative_slope`` x below zero."""
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.leaky_relu, input)
+    negative_slope: float = 0.01
+    inplace: bool = False
 
 
-class Hardtanh(Function):
+class Hardtanh(_Activation, of=F.hardtanh):
     """x between ``min_val`` and ``max_val``."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.hardtanh, input)
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
 
 
-class Threshold(Function):
+class Threshold(_Activation, of=F.threshold):
     """x where it is above ``threshold``, else ``value``."""
 
-    def __init__(self, threshold: float, value: Any, inplace: bool = False) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.threshold, input)
+    threshold: float
+    value: Any
+    inplace: bool = False
 
 
-class GELU(Function):
+class GELU(_Activation, of=F.gelu):
     """x Φ(x), with the normal distribution function Φ; ``approximate="tanh"``: its approximation by tanh."""
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.gelu, input)
+    approximate: str = "none"
 
 
-class GLU(Function):
+class GLU(_Activation, of=F.glu):
     """The first half of a dimension times the sigmoid of the second."""
 
-    def __init__(self, dim: int | None = -1) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.glu, input)
+    dim: int | None = -1
 
 
-class Tanh(Function):
+class Tanh(_Activation, of=F.tanh):
     """Hyperbolic tangent, elementwise."""
 
-    def __init__(self) -> None:
-        super().__init__({})
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.tanh, input)
-
-
-class Sigmoid(Function):
+class Sigmoid(_Activation, of=F.sigmoid):
     """1 / (1 + exp(-x)), elementwise."""
 
-    def __init__(self) -> None:
-        super().__init__({})
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.sigmoid, input)
-
-
-class LogSigmoid(Function):
+class LogSigmoid(_Activation, of=F.logsigmoid):
     """log(sigmoid(x)) without overflow, elementwise."""
 
-    def __init__(self) -> None:
-        super().__init__({})
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.logsigmoid, input)
-
-
-class Softsign(Function):
+class Softsign(_Activation, of=F.softsign):
     """x / (1 + |x|), elementwise."""
 
-    def __init__(self) -> None:
-        super().__init__({})
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.softsign, input)
-
-
-class Tanhshrink(Function):
+class Tanhshrink(_Activation, of=F.tanhshrink):
     """x - tanh(x), elementwise."""
 
-    def __init__(self) -> None:
-        super().__init__({})
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.tanhshrink, input)
-
-
-class Softplus(Function):
+class Softplus(_Activation, of=F.softplus):
     """log(1 + exp(beta x)) / beta; x where beta x is above ``threshold``."""
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.softplus, input)
+    beta: float = 1.0
+    threshold: float = 20.0
 
 
-class Softshrink(Function):
+class Softshrink(_Activation, of=F.softshrink):
     """x moved towards zero by ``lambd``."""
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.softshrink, input)
+    lambd: float = 0.5
 
 
-class Hardshrink(Function):
+class Hardshrink(_Activation, of=F.hardshrink):
     """x, and zero within ±``lambd``."""
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.hardshrink, input)
+    lambd: float = 0.5
 
 
-class Softmax(Function):
+class Softmax(_Activation, of=F.softmax):
     """exp(x) divided by its sum along a dimension; with ``dtype``, computed in that type."""
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.softmax, input)
+    dim: int | None = None
 
 
-class Softmin(Function):
+class Softmin(_Activation, of=F.softmin):
     """``softmax`` of -x."""
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.softmin, input)
+    dim: int | None = None
 
 
-class LogSoftmax(Function):
+class LogSoftmax(_Activation, of=F.log_softmax):
     """The logarithm of ``softmax``."""
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.log_softmax, input)
+    dim: int | None = None
 
 
-class PixelShuffle(Function):
+class PixelShuffle(_Activation, of=F.pixel_shuffle):
     """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
 
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.pixel_shuffle, input)
+    upscale_factor: int
 
 
-class PixelUnshuffle(Function):
+class PixelUnshuffle(_Activation, of=F.pixel_unshuffle):
     """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
 
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.pixel_unshuffle, input)
+    downscale_factor: int
 
 
-class ChannelShuffle(Function):
+class ChannelShuffle(_Activation, of=F.channel_shuffle):
     """Channels of several groups interleaved."""
 
-    def __init__(self, groups: int) -> None:
-        super().__init__(locals())
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._of(F.channel_shuffle, input)
+    groups: int
 
 
 class Softmax2d(Module):
-    """``softmax`` over the channels of pictures."""
+    """``softmax`` over the channels of images."""
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
@@ -316,7 +207,6 @@ class Softmax2d(Module):
 class PReLU(Module):
     """A leaky ReLU whose slope is trained, one for all or one for each channel.
 
-    >>> import talweg as tw
     >>> tw.nn.PReLU()(tw.tensor([-4.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
@@ -374,7 +264,6 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Sets elements to zero with probability ``p``, in training only.
 
-    >>> import talweg as tw
     >>> tw.nn.Dropout(0.5).eval()(tw.ones(3)).tolist()
     [1.0, 1.0, 1.0]
     """

@@ -31,7 +31,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """A softmax by clusters (Grave and others 2017): the first ``cutoffs[0]`` classes and the other clusters make up the
     head, and each cluster has a smaller network of its own.
 
-    >>> import talweg as tw
     >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
     >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
     >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
@@ -89,7 +88,6 @@ class DataParallel(Module):
     """Calls its module, as in PyTorch on a machine with at most one GPU. Several GPUs are the work of several processes:
     ``talweg launch --workers N python script.py``.
 
-    >>> import talweg as tw
     >>> sorted(tw.nn.DataParallel(tw.nn.Linear(2, 1)).state_dict())
     ['module.bias', 'module.weight']
     """

@@ -1,8 +1,9 @@
 """What layers share: checks of their settings, and parameters on a device in a type."""
 
+import inspect
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, dataclass_transform
 
 from ... import _native
 from ..._checked import type_error, value_error
@@ -10,6 +11,7 @@ from ..module import Module
 from ..parameter import Parameter
 
 SIZE_MAX = 2**48
+_REQUIRED = object()  # a setting without a default
 
 
 def size(layer, name, value, least=0):
@@ -58,18 +60,50 @@ def shown(**settings):
     return ", ".join(f"{k}={v!r}" for k, v in settings.items())
 
 
+@dataclass_transform()
 class Function(Module):
-    """A function with its settings: ``locals()`` of the constructor. Tensors among them are buffers."""
+    """A function as a layer. A subclass lists its settings with types and defaults, in the order of its constructor,
+    which follows from them. Tensors among them are buffers.
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    >>> class Scaled(Function, of=tw.mul):
+    ...     other: float = 2.0
+    ...
+    ...     def forward(self, input):
+    ...         return self._of(input)
+    >>> Scaled(other=3.0)(tw.ones(1)).tolist()
+    [3.0]
+    """
+
+    _function: ClassVar[Callable[..., Any]]
+    _fields: ClassVar[dict[str, tuple[Any, Any]]] = {}  # types and defaults
+
+    def __init_subclass__(cls, of: Any = _REQUIRED) -> None:
+        super().__init_subclass__()
+        if of is _REQUIRED:  # a program's own subclass
+            return
+        own = {n: (t, vars(cls).get(n, _REQUIRED)) for n, t in inspect.get_annotations(cls).items()}
+        for name in own.keys() & vars(cls).keys():  # they would hide buffers of these names
+            delattr(cls, name)
+        cls._fields = {**cls._fields, **own}
+        if of is None:  # what several layers share
+            return
+        cls._function = staticmethod(of)
+        settings = [f"{n}: fields[{n!r}][0]{'' if d is _REQUIRED else f' = fields[{n!r}][1]'}" for n, (_, d) in cls._fields.items()]
+        code = f"def __init__({', '.join(['self', *settings])}) -> None:\n    self._set(locals())"
+        made: dict[str, Any] = {}
+        exec(compile(code, __file__, "exec"), {"fields": cls._fields, "__name__": cls.__module__}, made)
+        made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+        cls.__init__ = made["__init__"]  # type: ignore[method-assign]
+
+    def _set(self, settings: dict[str, Any]) -> None:
         super().__init__()
-        settings = {k: v for k, v in settings.items() if k not in ("self", "__class__")}
+        settings.pop("self")
         self.__dict__["_settings"] = tuple(settings)
         for k, v in settings.items():
             self.register_buffer(k, v) if k in ("weight", "pos_weight") else self.__dict__.__setitem__(k, v)
 
-    def _of(self, f: Callable[..., Any], *tensors: Any) -> Any:
-        return f(*tensors, **{k: getattr(self, k) for k in self._settings})
+    def _of(self, *tensors: Any) -> Any:
+        return self._function(*tensors, **{k: getattr(self, k) for k in self._settings})
 
     def extra_repr(self) -> str:
         values = {k: self.__dict__[k] for k in self._settings}

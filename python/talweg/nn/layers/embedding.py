@@ -58,7 +58,6 @@ class _Table(Module):
 class Embedding(_Table):
     """Row i of a table for each whole number i.
 
-    >>> import talweg as tw
     >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
     talweg.Size([2, 2, 4])
     """
@@ -85,7 +84,6 @@ class Embedding(_Table):
     ) -> Embedding:  # fmt: skip
         """A layer with a table that is there already, not trained unless ``freeze`` is false.
 
-        >>> import talweg as tw
         >>> tw.nn.Embedding.from_pretrained(tw.tensor([[1.0], [2.0]]))(tw.tensor([1])).tolist()
         [[2.0]]
         """
@@ -100,7 +98,6 @@ class Embedding(_Table):
 class EmbeddingBag(_Table):
     """Sums, means or maxima of rows of a table.
 
-    >>> import talweg as tw
     >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
     talweg.Size([2, 3])
@@ -152,7 +149,6 @@ class EmbeddingBag(_Table):
 class CosineSimilarity(Module):
     """The cosine of the angle between vectors along a dimension.
 
-    >>> import talweg as tw
     >>> tw.nn.CosineSimilarity(dim=0)(tw.tensor([1.0, 0.0]), tw.tensor([2.0, 0.0])).item()
     1.0
     """
@@ -168,7 +164,6 @@ class CosineSimilarity(Module):
 class PairwiseDistance(Module):
     """The p-norm of the difference along the last dimension.
 
-    >>> import talweg as tw
     >>> round(tw.nn.PairwiseDistance()(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]])).item(), 3)
     5.0
     """

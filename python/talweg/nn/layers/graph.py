@@ -33,7 +33,6 @@ class GCN(Module):
     """Graph convolution (Kipf and Welling 2017) of nodes ``[N, inputs]`` along edges ``[2, E]``. Every node gets an edge
     to itself: the edges given should have none.
 
-    >>> import talweg as tw
     >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
     talweg.Size([3, 4])
     """
@@ -66,7 +65,6 @@ class GAT(Module):
     """Graph attention (Veličković and others 2018); ``concat`` puts the heads side by side, else they are averaged. Every
     node gets an edge to itself: the edges given should have none.
 
-    >>> import talweg as tw
     >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
     talweg.Size([3, 8])
     """

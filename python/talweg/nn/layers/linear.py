@@ -25,7 +25,6 @@ __all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "Quantized
 class Identity(Module):
     """What comes in; arguments are taken and not used, as in PyTorch.
 
-    >>> import talweg as tw
     >>> tw.nn.Identity(54, unused=0.1)(tw.ones(2)).tolist()
     [1.0, 1.0]
     """
@@ -40,7 +39,6 @@ class Identity(Module):
 class Linear(Module):
     """y = x Wᵀ + b on the last dimension.
 
-    >>> import talweg as tw
     >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
     talweg.Size([3, 2])
     """
@@ -91,7 +89,6 @@ class LazyModule(Module):
 class LazyLinear(LazyModule, Linear):
     """A ``Linear`` whose ``in_features`` are those of its first input.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.LazyLinear(3)
     >>> layer(tw.ones(2, 5)).shape, layer
     (talweg.Size([2, 3]), Linear(in_features=5, out_features=3, bias=True))
@@ -123,7 +120,6 @@ class QuantizedLinear(Module):
     """A trained ``Linear`` with a weight of 8-bit integers and a scale for each output, for inference: a quarter of
     the memory, and on processors that multiply bytes several times as fast. Each row of x is quantized as it comes.
 
-    >>> import talweg as tw
     >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
     talweg.Size([3, 2])
     """
@@ -144,7 +140,6 @@ class QuantizedLinear(Module):
 class Bilinear(Module):
     """y = x₁ᵀ W x₂ + b.
 
-    >>> import talweg as tw
     >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
     talweg.Size([5, 2])
     """
@@ -179,7 +174,6 @@ class Bilinear(Module):
 class Flatten(Module):
     """Several dimensions as one.
 
-    >>> import talweg as tw
     >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
     talweg.Size([2, 12])
     """
@@ -199,7 +193,6 @@ class Flatten(Module):
 class Unflatten(Module):
     """One dimension as several.
 
-    >>> import talweg as tw
     >>> tw.nn.Unflatten(1, (2, 3))(tw.ones(4, 6)).shape
     talweg.Size([4, 2, 3])
     """

@@ -30,7 +30,6 @@ __all__ = [
 class LayerNorm(Module):
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
 
-    >>> import talweg as tw
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
     """
@@ -66,7 +65,6 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divided by the root of the mean square over the last dimensions, then scaled.
 
-    >>> import talweg as tw
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
     """
@@ -98,7 +96,6 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Mean 0 and variance 1 over groups of channels, then scaled and shifted.
 
-    >>> import talweg as tw
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
     talweg.Size([3, 4, 5])
     """
@@ -220,7 +217,6 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization whose statistics are those of the batches of all workers.
 
-    >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
     >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
     SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
@@ -378,7 +374,6 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
 class LocalResponseNorm(Module):
     """Divided by a power of the mean square of neighboring channels.
 
-    >>> import talweg as tw
     >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
     talweg.Size([1, 4, 3, 3])
     """

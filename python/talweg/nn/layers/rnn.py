@@ -237,7 +237,6 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """Elman's recurrent network.
 
-    >>> import talweg as tw
     >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
     (talweg.Size([5, 2, 4]), talweg.Size([1, 2, 4]))
@@ -262,7 +261,6 @@ class RNN(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory; the state is the pair (h, c).
 
-    >>> import talweg as tw
     >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
     >>> y.shape, h.shape, c.shape
     (talweg.Size([2, 5, 4]), talweg.Size([1, 2, 4]), talweg.Size([1, 2, 4]))
@@ -284,7 +282,6 @@ class LSTM(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units.
 
-    >>> import talweg as tw
     >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
     (talweg.Size([5, 2, 8]), talweg.Size([2, 2, 4]))
@@ -337,7 +334,6 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """One step of Elman's network.
 
-    >>> import talweg as tw
     >>> tw.nn.RNNCell(3, 4)(tw.ones(2, 3)).shape
     talweg.Size([2, 4])
     """
@@ -359,7 +355,6 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of an LSTM.
 
-    >>> import talweg as tw
     >>> h, c = tw.nn.LSTMCell(3, 4)(tw.ones(2, 3))
     >>> h.shape, c.shape
     (talweg.Size([2, 4]), talweg.Size([2, 4]))
@@ -379,7 +374,6 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of a GRU.
 
-    >>> import talweg as tw
     >>> tw.nn.GRUCell(3, 4)(tw.ones(2, 3)).shape
     talweg.Size([2, 4])
     """

@@ -35,7 +35,6 @@ class NonDynamicallyQuantizableLinear(Linear):
 class MultiheadAttention(Module):
     """Attention of several heads over ``[L, N, E]``, or ``[N, L, E]`` with ``batch_first``: the result and the weights.
 
-    >>> import talweg as tw
     >>> x = tw.randn(2, 5, 8)
     >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
     >>> y.shape, weights.shape
@@ -141,7 +140,6 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Attention and a two-layer network, each with a residual and a normalization.
 
-    >>> import talweg as tw
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
     talweg.Size([2, 5, 8])
     """
@@ -171,7 +169,6 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Attention to itself, attention to a memory, and a two-layer network.
 
-    >>> import talweg as tw
     >>> x = tw.randn(5, 2, 8)
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
     talweg.Size([5, 2, 8])
@@ -215,7 +212,6 @@ def _copies(stack, layer, num_layers):
 class TransformerEncoder(Module):
     """Encoder layers on top of each other, copies of the one that is given.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
     talweg.Size([5, 2, 8])
@@ -246,7 +242,6 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """Decoder layers on top of each other, copies of the one that is given, all with the same memory.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
     talweg.Size([2, 5, 8])
@@ -275,7 +270,6 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """Encoder and decoder (Vaswani and others 2017).
 
-    >>> import talweg as tw
     >>> model = tw.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
     >>> model(tw.randn(5, 2, 8), tw.randn(3, 2, 8)).shape
     talweg.Size([3, 2, 8])
@@ -322,7 +316,6 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: Any, device: str | None = None, dtype: DTypeLike | None = None) -> Tensor:
         """A mask in which nothing sees what follows it: -inf above the diagonal, zeros elsewhere.
 
-        >>> import talweg as tw
         >>> tw.nn.Transformer.generate_square_subsequent_mask(2).tolist()
         [[0.0, -inf], [0.0, 0.0]]
         """

@@ -56,12 +56,8 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_Pad):
-    _how = "constant"
-
-
 class ConstantPad1d(_ConstantPad):
-    """Pads the last 1 dimensions with a number."""
+    """Pads the last dimension with a number."""
 
     _rank, _how = 1, "constant"
 
@@ -78,26 +74,26 @@ class ConstantPad3d(_ConstantPad):
     _rank, _how = 3, "constant"
 
 
-class ZeroPad1d(_ZeroPad):
-    """Pads the last 1 dimensions with zeros."""
+class ZeroPad1d(_Pad):
+    """Pads the last dimension with zeros."""
 
     _rank, _how = 1, "constant"
 
 
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_Pad):
     """Pads the last 2 dimensions with zeros."""
 
     _rank, _how = 2, "constant"
 
 
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_Pad):
     """Pads the last 3 dimensions with zeros."""
 
     _rank, _how = 3, "constant"
 
 
 class ReflectionPad1d(_Pad):
-    """Pads the last 1 dimensions with their mirror image."""
+    """Pads the last dimension with their mirror image."""
 
     _rank, _how = 1, "reflect"
 
@@ -115,7 +111,7 @@ class ReflectionPad3d(_Pad):
 
 
 class ReplicationPad1d(_Pad):
-    """Pads the last 1 dimensions with the edge."""
+    """Pads the last dimension with the edge."""
 
     _rank, _how = 1, "replicate"
 
@@ -133,7 +129,7 @@ class ReplicationPad3d(_Pad):
 
 
 class CircularPad1d(_Pad):
-    """Pads the last 1 dimensions with the other end."""
+    """Pads the last dimension with the other end."""
 
     _rank, _how = 1, "circular"
 
@@ -151,9 +147,8 @@ class CircularPad3d(_Pad):
 
 
 class Upsample(Module):
-    """Resized pictures: to ``size``, or by ``scale_factor``.
+    """Resized images: to ``size``, or by ``scale_factor``.
 
-    >>> import talweg as tw
     >>> tw.nn.Upsample(scale_factor=2)(tw.ones(1, 1, 2, 2)).shape
     talweg.Size([1, 1, 4, 4])
     """

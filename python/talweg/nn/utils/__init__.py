@@ -33,7 +33,6 @@ def _listed(parameters):
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The norm of all tensors as if they were one vector.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.get_total_norm([tw.tensor([3.0]), tw.tensor([4.0])]).item()
     5.0
     """
@@ -51,7 +50,6 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
 def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scales gradients by ``max_norm / total_norm`` where that is less than 1.
 
-    >>> import talweg as tw
     >>> w = tw.tensor([3.0, 4.0], requires_grad=True)
     >>> (w * w / 2).sum().backward()
     >>> tw.nn.utils.clip_grads_with_norm_([w], 1.0, tw.tensor(5.0))
@@ -72,7 +70,6 @@ def clip_grad_norm_(
     """Scales gradients so that their common norm is at most ``max_norm``; returns the norm before. ``foreach`` says how
     PyTorch computes it, and changes nothing.
 
-    >>> import talweg as tw
     >>> w = tw.tensor([3.0, 4.0], requires_grad=True)
     >>> (w * w / 2).sum().backward()
     >>> tw.nn.utils.clip_grad_norm_([w], 1.0).item(), w.grad.tolist()
@@ -95,7 +92,6 @@ def clip_grad_norm(
 ) -> Tensor:  # fmt: skip
     """PyTorch's old name of ``clip_grad_norm_``, which changes gradients as well.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.clip_grad_norm([], 1.0).item()
     0.0
     """
@@ -105,7 +101,6 @@ def clip_grad_norm(
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float | None, foreach: bool | None = None) -> None:
     """Cuts gradients off at ±``clip_value``.
 
-    >>> import talweg as tw
     >>> w = tw.tensor([3.0, 0.5], requires_grad=True)
     >>> (w * w / 2).sum().backward()
     >>> tw.nn.utils.clip_grad_value_([w], 1.0)
@@ -118,7 +113,6 @@ def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float | None, for
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters one after the other.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
     talweg.Size([9])
     """
@@ -128,7 +122,6 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """The parameters take their values from a vector.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.Linear(1, 1)
     >>> tw.nn.utils.vector_to_parameters(tw.tensor([2.0, 3.0]), layer.parameters())
     >>> layer.weight.item(), layer.bias.item()
@@ -151,7 +144,6 @@ def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
     """A module whose parameters will be set later. Initial values are lazy, so those that are
     replaced cost nothing.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
     talweg.Size([3, 2])
     """

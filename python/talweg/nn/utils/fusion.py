@@ -38,7 +38,6 @@ def fuse_conv_bn_weights(
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a convolution that does what a convolution and the batch norm after it do.
 
-    >>> import talweg as tw
     >>> zero, one = tw.zeros(1), tw.ones(1)
     >>> tw.nn.utils.fuse_conv_bn_weights(tw.ones(1, 1, 1), None, one, one, 0.0, one * 2, zero)[0].item()
     2.0
@@ -51,7 +50,6 @@ def fuse_linear_bn_weights(
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a linear layer that does what a linear layer and the batch norm after it do.
 
-    >>> import talweg as tw
     >>> zero, one = tw.zeros(1), tw.ones(1)
     >>> tw.nn.utils.fuse_linear_bn_weights(tw.ones(1, 2), None, zero, one, 0.0, one * 3, zero)[0].tolist()
     [[3.0, 3.0]]
@@ -73,7 +71,6 @@ def _fused(name: str, layer: _M, bn: Module, transpose: bool) -> _M:
 def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
     """A convolution that does what ``bn(conv(x))`` does in inference.
 
-    >>> import talweg as tw
     >>> conv, bn = tw.nn.Conv2d(1, 2, 3).eval(), tw.nn.BatchNorm2d(2).eval()
     >>> x = tw.ones(1, 1, 4, 4)
     >>> bool((tw.nn.utils.fuse_conv_bn_eval(conv, bn)(x) - bn(conv(x))).abs().amax() < 1e-5)
@@ -85,7 +82,6 @@ def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
 def fuse_linear_bn_eval(linear: _M, bn: Module) -> _M:
     """A linear layer that does what ``bn(linear(x))`` does in inference.
 
-    >>> import talweg as tw
     >>> linear, bn = tw.nn.Linear(3, 2).eval(), tw.nn.BatchNorm1d(2).eval()
     >>> x = tw.ones(4, 3)
     >>> bool((tw.nn.utils.fuse_linear_bn_eval(linear, bn)(x) - bn(linear(x))).abs().amax() < 1e-5)

@@ -26,7 +26,6 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """The weight as a length ``weight_g`` and a direction ``weight_v``; newer programs use
     ``nn.utils.parametrizations.weight_norm``.
 
-    >>> import talweg as tw
     >>> list(tw.nn.utils.weight_norm(tw.nn.Linear(2, 3)).state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
@@ -58,7 +57,6 @@ def _removed(module, kind, name):
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """The weight is an ordinary parameter again.
 
-    >>> import talweg as tw
     >>> list(tw.nn.utils.remove_weight_norm(tw.nn.utils.weight_norm(tw.nn.Linear(2, 3))).state_dict())
     ['bias', 'weight']
     """
@@ -74,7 +72,6 @@ def spectral_norm(
 ) -> Module:
     """The weight divided by its largest singular value; newer programs use ``nn.utils.parametrizations.spectral_norm``.
 
-    >>> import talweg as tw
     >>> sorted(tw.nn.utils.spectral_norm(tw.nn.Linear(2, 3)).state_dict())
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
@@ -98,7 +95,6 @@ def spectral_norm(
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """The weight is an ordinary parameter again.
 
-    >>> import talweg as tw
     >>> list(tw.nn.utils.remove_spectral_norm(tw.nn.utils.spectral_norm(tw.nn.Linear(2, 3))).state_dict())
     ['bias', 'weight']
     """

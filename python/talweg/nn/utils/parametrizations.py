@@ -88,7 +88,6 @@ class _Orthogonal(Module):
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """The weight as a length and a direction: ``g v / |v|`` for each index of ``dim``.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
     >>> list(layer.state_dict())
     ['bias', 'parametrizations.weight.original0', 'parametrizations.weight.original1']
@@ -101,7 +100,6 @@ def spectral_norm(
 ) -> Module:
     """The weight divided by its largest singular value, which is estimated by power iteration in training.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.utils.parametrizations.spectral_norm(tw.nn.Linear(4, 4))
     >>> round(tw.linalg.svdvals(layer.eval().weight.detach()).amax().item(), 1)
     1.0
@@ -119,7 +117,6 @@ def orthogonal(
 ) -> Module:
     """The weight with orthogonal rows or columns, by a QR decomposition.
 
-    >>> import talweg as tw
     >>> w = tw.nn.utils.parametrizations.orthogonal(tw.nn.Linear(3, 3)).weight
     >>> bool(tw.allclose(w @ w.T, tw.eye(3), atol=1e-5))
     True

@@ -24,7 +24,6 @@ __all__ = [
 class ParametrizationList(ModuleList):
     """The functions that make a parameter, in order, and what they are made of: ``original``, or ``original0``, ...
 
-    >>> import talweg as tw
     >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
     >>> [n for n, _ in layer.parametrizations.weight.named_parameters()]
     ['original0', 'original1']
@@ -62,7 +61,6 @@ def _getter(name):
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
     """``module.tensor_name`` becomes ``parametrization(original)``.
 
-    >>> import talweg as tw
     >>> class Symmetric(tw.nn.Module):
     ...     def forward(self, x):
     ...         return x.triu() + x.triu(1).T
@@ -108,7 +106,6 @@ def _rebuild(cls, names, state):
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """True if a module, or one of its tensors, has parametrizations.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.parametrize.is_parametrized(tw.nn.Linear(2, 2))
     False
     """
@@ -121,7 +118,6 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def type_before_parametrizations(module: Module) -> type:
     """The class of a module as if it had no parametrizations.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
     >>> tw.nn.utils.parametrize.type_before_parametrizations(layer).__name__
     'Linear'
@@ -133,7 +129,6 @@ def type_before_parametrizations(module: Module) -> type:
 def cached() -> Any:
     """A scope in which PyTorch computes each parametrization once; here equal expressions are computed once anyway.
 
-    >>> import talweg as tw
     >>> with tw.nn.utils.parametrize.cached():
     ...     y = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))(tw.ones(1, 2))
     """
@@ -143,7 +138,6 @@ def cached() -> Any:
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """The tensor is an ordinary one again: with the value it has, or what it was made of.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
     >>> layer = tw.nn.utils.parametrize.remove_parametrizations(layer, "weight")
     >>> isinstance(layer.weight, tw.nn.Parameter)

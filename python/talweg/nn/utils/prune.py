@@ -1,6 +1,5 @@
 """Pruning: parameters multiplied by masks of zeros and ones, chosen by magnitude, at random or by a custom rule.
 
->>> import talweg as tw
 >>> from talweg.nn.utils import prune
 >>> layer = prune.l1_unstructured(tw.nn.Linear(4, 2), "weight", amount=0.5)
 >>> int((layer.weight == 0).sum()), sorted(layer.state_dict())
@@ -182,7 +181,6 @@ class RandomStructured(_Least):
 def identity(module: Module, name: str) -> Module:
     """Makes a mask of ones.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.prune.identity(tw.nn.Linear(2, 1), "weight").weight_mask.tolist()
     [[1.0, 1.0]]
     """
@@ -193,7 +191,6 @@ def identity(module: Module, name: str) -> Module:
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prunes an amount of entries at random.
 
-    >>> import talweg as tw
     >>> int(tw.nn.utils.prune.random_unstructured(tw.nn.Linear(4, 2), "weight", 3).weight_mask.sum())
     5
     """
@@ -204,7 +201,6 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
     """Prunes the entries of least magnitude, or of least ``importance_scores``.
 
-    >>> import talweg as tw
     >>> int(tw.nn.utils.prune.l1_unstructured(tw.nn.Linear(4, 2), "weight", 0.25).weight_mask.sum())
     6
     """
@@ -215,7 +211,6 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prunes slices along ``dim`` at random.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.prune.random_structured(tw.nn.Linear(3, 4), "weight", 1, dim=0).weight_mask.sum().item()
     9.0
     """
@@ -228,7 +223,6 @@ def ln_structured(
 ) -> Module:
     """Prunes the slices along ``dim`` with the least norm of order ``n``.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.prune.ln_structured(tw.nn.Linear(3, 4), "weight", 2, n=2, dim=0).weight_mask.sum().item()
     6.0
     """
@@ -239,7 +233,6 @@ def ln_structured(
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prunes by a mask.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.prune.custom_from_mask(tw.nn.Linear(2, 1), "bias", tw.tensor([0.0])).bias.item()
     0.0
     """
@@ -252,7 +245,6 @@ def global_unstructured(
 ) -> None:
     """Prunes an amount of the entries of several parameters together.
 
-    >>> import talweg as tw
     >>> from talweg.nn.utils import prune
     >>> a, b = tw.nn.Linear(4, 2), tw.nn.Linear(2, 4)
     >>> prune.global_unstructured([(a, "weight"), (b, "weight")], pruning_method=prune.L1Unstructured, amount=0.5)
@@ -276,7 +268,6 @@ def global_unstructured(
 def remove(module: Module, name: str) -> Module:
     """Makes pruning permanent: the product is the parameter again.
 
-    >>> import talweg as tw
     >>> from talweg.nn.utils import prune
     >>> list(prune.remove(prune.l1_unstructured(tw.nn.Linear(2, 1), "weight", 1), "weight").state_dict())
     ['bias', 'weight']
@@ -295,7 +286,6 @@ def remove(module: Module, name: str) -> Module:
 def is_pruned(module: Module) -> bool:
     """True if a parameter of the module, or of one below it, is pruned.
 
-    >>> import talweg as tw
     >>> tw.nn.utils.prune.is_pruned(tw.nn.Linear(2, 1))
     False
     """

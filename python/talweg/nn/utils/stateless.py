@@ -56,7 +56,6 @@ def functional_call(
 ) -> Any:  # fmt: skip
     """``module(*args, **kwargs)`` with other tensors in the place of its parameters and buffers, by path.
 
-    >>> import talweg as tw
     >>> layer = tw.nn.Linear(2, 1, bias=False)
     >>> loss = lambda state, x: tw.nn.utils.stateless.functional_call(layer, state, (x,)).sum()
     >>> tw.grad(loss)({"weight": tw.zeros(1, 2)}, tw.ones(3, 2))["weight"].tolist()
@@ -81,7 +80,6 @@ def functional_call(
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of models of one kind, each stacked along a new first axis: for ``vmap``.
 
-    >>> import talweg as tw
     >>> params, buffers = tw.nn.utils.stateless.stack_module_state([tw.nn.Linear(2, 3) for _ in range(4)])
     >>> params["weight"].shape, buffers
     (talweg.Size([4, 3, 2]), {})

@@ -46,7 +46,6 @@ class IterableDataset(Dataset[T]):
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Examples along the first dimension of tensors or arrays of equal length.
 
-    >>> import talweg as tw
     >>> [t.tolist() for t in TensorDataset(tw.arange(3), tw.ones(3))[1]]
     [1, 1.0]
     """

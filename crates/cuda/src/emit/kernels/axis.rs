@@ -1,74 +1,16 @@
-//! Kernels along one axis: running sums and extremes, places of extremes, order.
+//! Indices of extremes along an axis.
 
-use super::{Call, Text};
+use super::{Call, Operand, Text};
 use crate::claims::Claim;
-use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
-use ir::AxisSplit;
+use crate::emit::{Arg, Kernel};
+use ir::{Attrs, AxisSplit};
 
-/// Kernels along one axis.
+/// Indices of extremes.
 pub static CLAIMS: &[Claim] = &[
-    Claim::new("cumsum", |c| scan(c, "Sum", "0")),
-    Claim::new("cumprod", |c| scan(c, "Prod", "1")),
-    Claim::new("cummax", |c| running(c, ">=")),
-    Claim::new("cummin", |c| running(c, "<=")),
-    Claim::new("argmax", |c| extreme(c, ">")),
-    Claim::new("argmin", |c| extreme(c, "<")),
-    Claim::new("sort", sort),
+    Claim { scratch, ..Claim::new("argmax", |c| extreme(c, ">")) },
+    Claim { scratch, ..Claim::new("argmin", |c| extreme(c, "<")) },
 ];
-
-/// Longest lane that is sorted by counting: the work grows with its square.
-const SORT_MAX: usize = 1 << 16;
-
-/// Running sums or products: a block for each lane, a stretch of it for each thread.
-fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
-    let (x, y) = (&c.args[0], &c.outs[0]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    let reverse = c.attrs.get("reverse").is_some() && c.attrs.bool("reverse").ok()?;
-    let threads = l.size.div_ceil(8).next_power_of_two().clamp(1, 256);
-    let stretch = l.size.div_ceil(threads);
-    let class = if x.ty.dtype.is_float() { "double" } else { "long long" };
-    let work = Class::of(x.ty.dtype).c();
-    let place = if reverse { format!("({} - k)", l.size - 1) } else { "k".to_string() };
-    let body = format!(
-        "const idx lane = blockIdx.x, base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
-         __shared__ {class} s[{threads}];\n\
-         const idx first = threadIdx.x * {stretch}, end = first + {stretch} < {size} ? first + {stretch} : {size};\n\
-         {class} a = {start};\n\
-         for (idx k = first; k < end; k++) a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
-         s[threadIdx.x] = a;\n\
-         __syncthreads();\n\
-         a = {start};\n\
-         for (int t = 0; t < (int)threadIdx.x; t++) a = {op}::of(a, s[t]);\n\
-         for (idx k = first; k < end; k++) {{\n\
-         a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
-         y[base + {place} * {inner}] = put_{}(({work})a);\n}}\n",
-        y.ty.dtype,
-        size = l.size,
-        inner = l.inner
-    );
-    Text::new().reads("x", x).writes("y", y).blocks(l.outer * l.inner, threads, &body)
-}
-
-/// The greatest or least element so far and its place: the last of equals, NaN from the first on.
-fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
-    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    let class = Class::of(x.ty.dtype).c();
-    let body = format!(
-        "const idx base = i / {inner} * {size} * {inner} + i % {inner};\n\
-         idx best = 0;\n{class} top = get(x[base]);\n\
-         for (idx k = 0; k < {size}; k++) {{\n\
-         const {class} v = get(x[base + k * {inner}]);\n\
-         if (v != v || v {op} top) {{ best = k; top = v; }}\n\
-         y[base + k * {inner}] = x[base + best * {inner}];\n\
-         places[base + k * {inner}] = best;\n}}\n",
-        size = l.size,
-        inner = l.inner
-    );
-    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
-    t.each(l.outer * l.inner, &body)
-}
 
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;
@@ -77,6 +19,36 @@ const AT_ONCE: usize = 8;
 const CLUSTER_SIZE: usize = 1 << 15;
 const CLUSTER_MAX: usize = 8;
 const BLOCKS: usize = 128;
+
+/// Blocks of a lane that is so long that clusters do not keep the device busy; 1 for other lanes.
+fn spread(l: &AxisSplit) -> usize {
+    let lanes = l.outer * l.inner;
+    let is_long = l.size >= 1 << 19 && lanes * CLUSTER_MAX < BLOCKS;
+    if is_long { (4 * BLOCKS / lanes.max(1)).min(l.size >> 14) } else { 1 }
+}
+fn scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+    let Ok(axis) = attrs.size("axis") else { return 0 };
+    let l = AxisSplit::new(&args[0].ty.shape, axis);
+    if spread(&l) > 1 { 16 * l.outer * l.inner * spread(&l) } else { 0 }
+}
+
+/// Declares the best element so far, how it is compared, and how the lanes of a warp combine theirs.
+fn compared(class: &str, op: &str) -> String {
+    format!(
+        "auto wins = [](long long j, {class} v, long long best, {class} top) {{\n\
+         if (best < 0) return j >= 0;\n\
+         if (j < 0) return false;\n\
+         const bool a = v != v, b = top != top;\n\
+         if (a || b) return a && (!b || j < best);\n\
+         return v {op} top || (v == top && j < best);\n}};\n\
+         long long best = -1;\n{class} top = 0;\n\
+         auto combine = [&] {{\n\
+         for (int d = 16; d > 0; d /= 2) {{\n\
+         const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
+         const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
+         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n"
+    )
+}
 
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
 /// each lane; where lanes are few and long, a block, or several.
@@ -88,7 +60,9 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
     let each = 1024usize.min(256.max(threads)) / threads;
     let parts = if c.major >= 9 && l.size >= CLUSTER_SIZE { (BLOCKS / lanes.max(1)).clamp(1, CLUSTER_MAX) } else { 1 };
-    let is_shared = parts > 1;
+    let is_spread = spread(&l) > 1;
+    let parts = if is_spread { spread(&l) } else { parts };
+    let is_shared = parts > 1 && !is_spread;
     // Places of a thread come in order, so that a later element must be better, or the first NaN.
     let no_better = if op == ">" { "<=" } else { ">=" };
     // Long lanes whose elements lie side by side are read 16 bytes at a time.
@@ -101,13 +75,7 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const idx first = blockIdx.x % {parts} * {stretch}, end = min(first + {stretch}, (idx){size});\n\
          if (lane >= {lanes}) return;\n\
          const idx base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
-         long long best = -1;\n{class} top = 0;\n\
-         auto wins = [](long long j, {class} v, long long best, {class} top) {{\n\
-         if (best < 0) return j >= 0;\n\
-         if (j < 0) return false;\n\
-         const bool a = v != v, b = top != top;\n\
-         if (a || b) return a && (!b || j < best);\n\
-         return v {op} top || (v == top && j < best);\n}};\n\
+         {}\
          for (idx k = first + threadIdx.x % {threads} * {width}; k < end; k += {step} * {AT_ONCE}) {{\n\
          pack<{ty}, {width}> v[{AT_ONCE}];\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
@@ -116,14 +84,12 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          #pragma unroll\nfor (int e = 0; e < {width}; e++) {{\n\
          const {class} now = get(v[j].at[e]);\n\
          if (k + j * {step} < end && (best < 0 || (top == top && !(now {no_better} top)))) {{ best = k + j * {step} + e; top = now; }}\n}}\n}}\n\
-         auto combine = [&] {{\n\
-         for (int d = 16; d > 0; d /= 2) {{\n\
-         const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
-         const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
-         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n\
          combine();\n{}{}",
+        compared(class, op),
         if threads > 32 { across(class) } else { String::new() },
-        if is_shared {
+        if is_spread {
+            "if (threadIdx.x == 0) { found[blockIdx.x] = best; values[blockIdx.x] = top; }\n".to_string()
+        } else if is_shared {
             among_blocks(class, parts)
         } else {
             format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n")
@@ -133,6 +99,21 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
         step = threads * width,
         ty = stored(x.ty.dtype),
     );
+    if is_spread {
+        let memory = |t: Text| {
+            let t = t.memory("found", "long long", Arg::Scratch(0));
+            t.memory("values", class, Arg::Scratch(8 * lanes * parts))
+        };
+        let mut kernels = memory(Text::new().reads("x", x)).blocks(lanes * parts, threads, &body)?;
+        let last = format!(
+            "{}for (idx q = (idx)blockIdx.x * {parts} + threadIdx.x; q < (idx)(blockIdx.x + 1) * {parts}; q += 32)\n\
+             if (wins(found[q], values[q], best, top)) {{ best = found[q]; top = values[q]; }}\n\
+             combine();\nif (threadIdx.x == 0) y[blockIdx.x] = best;\n",
+            compared(class, op)
+        );
+        kernels.extend(memory(Text::new().writes("y", y)).blocks(lanes, 32, &last)?);
+        return Some(kernels);
+    }
     let mut kernels =
         Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each) * parts, each * threads, &body)?;
     if is_shared {
@@ -164,31 +145,4 @@ fn across(class: &str) -> String {
          best = places[threadIdx.x % 32]; top = tops[threadIdx.x % 32];\n\
          combine();\n"
     )
-}
-
-/// The elements in order and where they came from: each counts those that come before it.
-fn sort(c: &Call) -> Option<Vec<Kernel>> {
-    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    if l.size > SORT_MAX {
-        return None;
-    }
-    let class = Class::of(x.ty.dtype).c();
-    let (a, b) = if c.attrs.bool("descending").ok()? { ("w", "v") } else { ("v", "w") };
-    // NaN counts as greatest, and equal to itself.
-    let body = format!(
-        "const idx inner = i % {inner}, k = i / {inner} % {size}, base = i / {inner} / {size} * {size} * {inner} + inner;\n\
-         const {class} w = get(x[i]);\n\
-         idx rank = 0;\n\
-         for (idx j = 0; j < {size}; j++) {{\n\
-         const {class} v = get(x[base + j * {inner}]);\n\
-         const bool less = {a} < {b} || ({a} == {a} && {b} != {b}), same = v == w || (v != v && w != w);\n\
-         rank += less || (same && j < k);\n}}\n\
-         y[base + rank * {inner}] = x[i];\n\
-         places[base + rank * {inner}] = k;\n",
-        size = l.size,
-        inner = l.inner
-    );
-    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
-    t.each(x.ty.shape.count(), &body)
 }

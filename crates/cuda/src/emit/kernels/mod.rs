@@ -16,8 +16,14 @@ files! {
     conv,
     custom,
     gemm,
+    index,
+    linalg,
     moves,
     nhwc,
+    paged,
+    quant,
+    scan,
+    sort,
 }
 
 pub use custom::CUSTOM;
@@ -59,7 +65,7 @@ pub fn scratch(n: &FlatNode, args: &[Operand]) -> usize {
 const BLOCK: usize = 256;
 
 /// A kernel being written: parameters by name.
-struct Text {
+pub struct Text {
     params: Vec<String>,
     args: Vec<Arg>,
     start: String,

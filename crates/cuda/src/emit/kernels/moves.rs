@@ -2,9 +2,9 @@
 
 use super::{Call, Operand, Text, split};
 use crate::claims::Claim;
+use crate::emit::Kernel;
 use crate::emit::scalar::{Class, constant, stored};
-use crate::emit::{Arg, Kernel};
-use ir::{Attrs, AxisSplit, Literal};
+use ir::{AxisSplit, Literal};
 use std::fmt::Write;
 
 /// Kernels that move elements, and numbers from nothing.
@@ -15,9 +15,6 @@ pub static CLAIMS: &[Claim] = &[
     Claim::new("check_class", check_class),
     Claim::new("take", take),
     Claim::new("gather", gather),
-    Claim { in_place: Some(0), ..Claim::new("scatter", |c| scatter(c, false)) },
-    Claim { in_place: Some(0), ..Claim::new("scatter_add", |c| scatter(c, true)) },
-    Claim { in_place: Some(0), scratch: index_add_scratch, ..Claim::new("index_add", index_add) },
     Claim::new("fold", fold),
     Claim { is_index: true, ..Claim::new("iota", iota) },
     Claim::new("random_bits", random_bits),
@@ -86,7 +83,7 @@ fn copy(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
 }
 
 /// A copy to be changed, unless it lies there already.
-fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
+pub(super) fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
     let mut kernels = copy(from, to)?;
     kernels.iter_mut().for_each(|k| k.is_move = true);
     Some(kernels)
@@ -162,179 +159,6 @@ fn gather(c: &Call) -> Option<Vec<Kernel>> {
     let body = place(x, index, c.attrs.size("axis").ok()?) + "y[i] = x[at];\n";
     let t = Text::new().reads("x", x).reads("index", index).writes("y", y).reports();
     t.each(y.ty.shape.count(), &body)
-}
-
-/// Elements put at, or added to, the places of an index: a thread for each lane along the axis, in
-/// order, so that which of equal places wins and how sums are rounded does not change.
-fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
-    let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
-    let axis = c.attrs.size("axis").ok()?;
-    let mut kernels = begin(x, y)?;
-    let l = AxisSplit::new(&index.ty.shape, axis);
-    if index.ty.shape.count() == 0 {
-        return Some(kernels);
-    }
-    if is_sum && l.inner == 1 && l.size >= 64 {
-        kernels.extend(add_by_warps(c, axis, l)?);
-        return Some(kernels);
-    }
-    let dtype = y.ty.dtype;
-    let put = if is_sum { format!("put_{dtype}(get(y[at]) + get(src[i]))") } else { "src[i]".to_string() };
-    let body = format!(
-        "const idx lane = i;\nfor (idx k = 0; k < {size}; k++) {{\n\
-         const idx i = (lane / {inner} * {size} + k) * {inner} + lane % {inner};\n{}y[at] = {put};\n}}\n",
-        place(x, index, axis),
-        size = l.size,
-        inner = l.inner
-    );
-    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
-    kernels.extend(t.each(l.outer * l.inner, &body)?);
-    Some(kernels)
-}
-
-/// Sums along the last axis: a warp for each lane takes 32 neighbors at once, of which the first of
-/// those for one place adds up all, in order.
-fn add_by_warps(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
-    let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
-    let body = format!(
-        "const idx lane = (idx)blockIdx.x * 8 + threadIdx.x / 32;\n\
-         if (lane >= {lanes}) return;\n\
-         const int own = threadIdx.x % 32;\n\
-         for (idx first = 0; first < {size}; first += 32) {{\n\
-         const bool live = first + own < {size};\n\
-         const unsigned all = __ballot_sync(0xffffffffu, live);\n\
-         if (live) {{\n\
-         const idx i = lane * {size} + first + own;\n{place}\
-         const unsigned same = __match_any_sync(all, (unsigned long long)at);\n\
-         if (__ffs(same) - 1 == own) {{\n\
-         {class} sum = get(y[at]);\n\
-         for (unsigned m = same; m; m &= m - 1) sum = get(put_{dtype}(sum + get(src[i - own + __ffs(m) - 1])));\n\
-         y[at] = put_{dtype}(sum);\n}}\n}}\n\
-         __syncwarp();\n\
-         __threadfence_block();\n}}\n",
-        lanes = l.outer,
-        size = l.size,
-        place = place(x, index, axis),
-        class = Class::of(y.ty.dtype).c(),
-        dtype = y.ty.dtype
-    );
-    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
-    t.blocks(l.outer.div_ceil(8), 256, &body)
-}
-
-/// Indices from which on they are sorted first.
-const SORTED: usize = 256;
-
-/// Bytes of scratch space of [`index_add`]: where each place's indices end, and two lists of them.
-fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
-    let n = args[1].ty.shape.count();
-    let size = attrs.size("axis").map_or(0, |axis| args[0].ty.shape[axis]);
-    if n >= SORTED { 4 * (size + 2 * n) } else { 0 }
-}
-
-/// Slices added at the places of an index, in the index's order whatever the device does first.
-fn index_add(c: &Call) -> Option<Vec<Kernel>> {
-    let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
-    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
-    let n = index.ty.shape.count();
-    let mut kernels = begin(x, y)?;
-    if n * l.outer * l.inner > 0 {
-        kernels.extend(if n >= SORTED { add_sorted(c, l, n)? } else { add_scanned(c, l, n)? });
-    }
-    Some(kernels)
-}
-
-/// Counts the indices of each place, lists them place by place, and adds up each list in order.
-fn add_sorted(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
-    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
-    let AxisSplit { outer, size, inner } = l;
-    let class = Class::of(y.ty.dtype).c();
-    let with =
-        |t: Text| t.memory("ends", "unsigned", Arg::Scratch(0)).memory("list", "unsigned", Arg::Scratch(4 * size));
-    let mut kernels = with(Text::new()).each(size, "ends[i] = 0;\n")?;
-    let count = format!("atomicAdd(&ends[checked(index[i], {size}, report, launch)], 1u);\n");
-    kernels.extend(with(Text::new().reads("index", index)).reports().each(n, &count)?);
-    // From counts to where each list begins: a stretch for each warp of one block.
-    let stretch = size.div_ceil(32);
-    let begins = format!(
-        "__shared__ unsigned sums[32];\n\
-         const idx lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n\
-         const idx first = warp * {stretch}, last = first + {stretch} < {size} ? first + {stretch} : {size};\n\
-         unsigned own = 0;\n\
-         #pragma unroll 8\n\
-         for (idx k = first + lane; k < last; k += 32) own += ends[k];\n\
-         own = across<Sum, 32>(own);\n\
-         if (lane == 0) sums[warp] = own;\n\
-         __syncthreads();\n\
-         unsigned before = across<Sum, 32>(lane < warp ? sums[lane] : 0u);\n\
-         unsigned next = first + lane < last ? ends[first + lane] : 0;\n\
-         for (idx k = first + lane; k - lane < last; k += 32) {{\n\
-         const unsigned here = next;\n\
-         next = k + 32 < last ? ends[k + 32] : 0;\n\
-         unsigned sum = here;\n\
-         #pragma unroll\n\
-         for (int d = 1; d < 32; d *= 2) {{\n\
-         const unsigned other = __shfl_up_sync(0xffffffffu, sum, d);\n\
-         if (lane >= d) sum += other;\n}}\n\
-         if (k < last) ends[k] = before + sum - here;\n\
-         before += __shfl_sync(0xffffffffu, sum, 31);\n}}\n"
-    );
-    kernels.extend(with(Text::new()).blocks(1, 1024, &begins)?);
-    let fill = format!("const idx j = index[i];\nif (j >= 0 && j < {size}) list[atomicAdd(&ends[j], 1u)] = i;\n");
-    kernels.extend(with(Text::new().reads("index", index)).each(n, &fill)?);
-    let add = format!(
-        "const idx o = blockIdx.x / {size}, j = blockIdx.x % {size};\n\
-         const unsigned begin = j ? ends[j - 1] : 0, end = ends[j];\n\
-         if (begin == end) return;\n\
-         for (unsigned a = begin + threadIdx.x; a < end; a += 128) {{\n\
-         unsigned rank = begin;\n\
-         for (unsigned b = begin; b < end; b++) rank += list[b] < list[a];\n\
-         list[{n} + rank] = list[a];\n}}\n\
-         __syncthreads();\n\
-         for (idx e = threadIdx.x; e < {inner}; e += 128) {{\n\
-         {class} sum = get(y[(o * {size} + j) * {inner} + e]);\n\
-         #pragma unroll 4\n\
-         for (unsigned k = begin; k < end; k++) sum = sum + get(src[(o * {n} + list[{n} + k]) * {inner} + e]);\n\
-         y[(o * {size} + j) * {inner} + e] = put_{}(sum);\n}}\n",
-        y.ty.dtype
-    );
-    let t = Text::new().reads("src", src).writes("y", y);
-    kernels.extend(with(t).blocks(outer * size, 128, &add)?);
-    Some(kernels)
-}
-
-/// The block of an index's first occurrence adds up all of them; the others have nothing to do.
-fn add_scanned(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
-    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
-    let class = Class::of(y.ty.dtype).c();
-    let body = format!(
-        "const idx o = blockIdx.x / {n}, n = blockIdx.x % {n};\n\
-         const idx j = checked(index[n], {size}, report, launch);\n\
-         int seen = 0;\n\
-         for (idx k = threadIdx.x; k < n; k += 128) seen |= index[k] == index[n];\n\
-         if (__syncthreads_or(seen)) return;\n\
-         __shared__ unsigned found[4];\n\
-         for (idx start = 0; start < {inner}; start += 128) {{\n\
-         const idx e = start + threadIdx.x;\n\
-         {class} sum = e < {inner} ? get(y[(o * {size} + j) * {inner} + e]) : ({class})0;\n\
-         for (idx first = n; first < {n}; first += 128) {{\n\
-         const idx k = first + threadIdx.x;\n\
-         const unsigned bits = __ballot_sync(0xffffffffu, k < {n} && index[k] == index[n]);\n\
-         __syncthreads();\n\
-         if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = bits;\n\
-         __syncthreads();\n\
-         for (int w = 0; w < 4; w++)\n\
-         for (unsigned b = found[w]; b; b &= b - 1) {{\n\
-         const idx at = first + w * 32 + __ffs(b) - 1;\n\
-         if (e < {inner}) sum = sum + get(src[(o * {n} + at) * {inner} + e]);\n\
-         }}\n}}\n\
-         if (e < {inner}) y[(o * {size} + j) * {inner} + e] = put_{dtype}(sum);\n}}\n",
-        size = l.size,
-        inner = l.inner,
-        dtype = y.ty.dtype
-    );
-    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
-    t.blocks(l.outer * n, 128, &body)
 }
 
 /// Windows added up where they overlap.

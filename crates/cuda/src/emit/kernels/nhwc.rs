@@ -4,14 +4,15 @@ use super::{Call, Text};
 use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
+use crate::rewrite::rows;
 
 /// Ops on NHWC images.
 pub static CLAIMS: &[Claim] = &[
-    Claim::new("max_pool_last", max_pool),
-    Claim::new("max_pool_grad_last", max_pool_grad),
-    Claim::new("sum_places", sum_places),
-    Claim::new("to_depth", to_depth),
-    Claim::new("from_depth", from_depth),
+    Claim::new(rows::POOL.name, max_pool),
+    Claim::new(rows::POOL_GRAD.name, max_pool_grad),
+    Claim::new(rows::SUM.name, sum_places),
+    Claim::new(rows::SPACE_TO_DEPTH.name, to_depth),
+    Claim::new(rows::DEPTH_TO_SPACE.name, from_depth),
 ];
 
 /// Channels a thread has, of 16-bit floats.

@@ -1,0 +1,152 @@
+//! Paged KV caches: writing rows, and attention over them.
+
+#![allow(unsafe_code)]
+
+use super::{Claim, Operand, Prepared, never, rows, rows_mut};
+use crate::kernels::paged::{Cache, Paged};
+use crate::pool::Shared;
+use crate::tile::access::Bases;
+use crate::vmath::convert::{Narrow, narrow, widen};
+use ir::{Attrs, DType, FlatNode, bf16, f8e4m3, f8e5m2, f16};
+use passes::View;
+
+/// Ops on paged KV caches.
+pub static CLAIMS: &[Claim] = &[
+    Claim { flops, ..Claim::new("paged_attention", never, |n, args, outs| Ok(attention(&n.attrs, args, outs))) },
+    Claim { in_place: Some(0), ..Claim::new("paged_write", never, |_, args, outs| Ok(write(args, outs))) },
+];
+
+/// As if every token saw all that its table can hold.
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    let keys = args[1].layout.shape[1] * args[3].layout.shape[1];
+    4 * n.outs[0].shape.count() * keys
+}
+
+/// Floats that are computed with in f32, as slices of bytes that are a multiple of their size.
+#[derive(Clone, Copy)]
+struct Floats {
+    size: usize,
+    read: unsafe fn(*const u8, &mut [f32]),
+    write: unsafe fn(&[f32], *mut u8),
+}
+
+impl Floats {
+    /// `None` for types without a kernel.
+    fn new(dtype: DType) -> Option<Floats> {
+        fn of<T: Narrow>() -> Floats {
+            // SAFETY: of both blocks: the caller gives as many elements as there are floats.
+            Floats {
+                size: size_of::<T>(),
+                read: |from, to| unsafe { widen(std::slice::from_raw_parts(from.cast::<T>(), to.len()), to) },
+                write: |from, to| unsafe { narrow(from, std::slice::from_raw_parts_mut(to.cast::<T>(), from.len())) },
+            }
+        }
+        Some(match dtype {
+            DType::F32 => Floats {
+                size: 4,
+                // SAFETY: as above.
+                read: |from, to| unsafe { to.copy_from_slice(std::slice::from_raw_parts(from.cast(), to.len())) },
+                // SAFETY: as above.
+                write: |from, to| unsafe {
+                    std::slice::from_raw_parts_mut(to.cast(), from.len()).copy_from_slice(from);
+                },
+            },
+            DType::F16 => of::<f16>(),
+            DType::BF16 => of::<bf16>(),
+            DType::F8E4M3 => of::<f8e4m3>(),
+            DType::F8E5M2 => of::<f8e5m2>(),
+            _ => return None,
+        })
+    }
+}
+
+/// `paged_write`.
+fn write(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (cache, x, slots, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
+    let (from, to) = (Floats::new(x.ty.dtype)?, Floats::new(cache.ty.dtype)?);
+    let all = cache.ty.shape[0] * cache.ty.shape[1];
+    let row: usize = cache.ty.shape[2..].iter().product();
+    Some(Box::new(move |bases| {
+        // SAFETY: the result is the cache, or apart from the operands; each row lies inside its buffer.
+        unsafe {
+            let (old, new) = (cache.first::<u8>(bases), out.first::<u8>(bases));
+            if old != new {
+                std::ptr::copy_nonoverlapping(old, new, cache.ty.bytes());
+            }
+            let source = x.first::<u8>(bases);
+            let mut floats = vec![0.0f32; row];
+            for (t, &slot) in rows::<i32>(&slots, bases).iter().enumerate() {
+                let Some(slot) = usize::try_from(slot).ok().filter(|s| *s < all) else { continue };
+                let to_row = new.add(slot * row * to.size);
+                let from_row = source.add(t * row * from.size);
+                if x.ty.dtype == cache.ty.dtype {
+                    std::ptr::copy_nonoverlapping(from_row, to_row, row * to.size);
+                    continue;
+                }
+                (from.read)(from_row, &mut floats);
+                (to.write)(&floats, to_row);
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// A cache in memory.
+struct Rows {
+    p: Shared<u8>,
+    floats: Floats,
+    heads: usize,
+    d: usize,
+}
+
+impl Rows {
+    fn new(o: &Operand, floats: Floats, bases: Bases) -> Rows {
+        Rows { p: Shared::new(o.first(bases)), floats, heads: o.ty.shape[2], d: o.ty.shape[3] }
+    }
+}
+
+impl Cache for Rows {
+    fn read(&self, slot: usize, head: usize, to: &mut [f32]) {
+        let at = (slot * self.heads + head) * self.d * self.floats.size;
+        // SAFETY: slots and heads are those of the cache, which nobody writes meanwhile.
+        unsafe { (self.floats.read)(self.p.get().add(at), to) }
+    }
+}
+
+/// `paged_attention`.
+fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (scale, softcap) = (attrs.float("scale").ok()? as f32, attrs.float("softcap").ok()? as f32);
+    let window = attrs.size("window").ok()?;
+    let (args, out) = (args.to_vec(), outs[0].clone());
+    let (floats, cached) = (Floats::new(out.ty.dtype)?, Floats::new(args[1].ty.dtype)?);
+    let (heads, d) = (out.ty.shape[1], out.ty.shape[2]);
+    let [blocks, block_size, kv_heads] = [0, 1, 2].map(|i| args[1].ty.shape[i]);
+    let reach = args[3].ty.shape[1];
+    Some(Box::new(move |bases| {
+        // SAFETY: the result is apart from the operands, and tasks write their own rows.
+        unsafe {
+            let [tables, sequences, positions] = [3, 4, 5].map(|i| rows::<i32>(&args[i], bases));
+            let paged = Paged {
+                heads,
+                kv_heads,
+                d,
+                blocks,
+                block_size,
+                tables,
+                reach,
+                sequences,
+                positions,
+                scale,
+                window,
+                softcap,
+            };
+            let (k, v) = (Rows::new(&args[1], cached, bases), Rows::new(&args[2], cached, bases));
+            let (q, y) = (Shared::new(args[0].first::<u8>(bases)), rows_mut::<u8>(&out, bases));
+            let at = |t: usize, h: usize| (t * heads + h) * d * floats.size;
+            paged.run([&k, &v], &|t, h, to| (floats.read)(q.get().add(at(t, h)), to), &|t, h, from| {
+                (floats.write)(from, y.get().add(at(t, h)));
+            });
+        }
+        Ok(())
+    }))
+}

@@ -1,0 +1,376 @@
+//! Order of elements: sorting by radix and by merging, selection of a few.
+//!
+//! Elements become unsigned keys that sort as they do (NaN last, -0 as 0), together with their index: no two are
+//! equal, so any sort is a stable one.
+
+#![allow(unsafe_code)]
+
+use super::scratch::Scratch;
+use crate::pool::{self, Shared};
+use half::{bf16, f16};
+
+/// An element with an order.
+pub trait Ordered: Copy + Send + Sync + 'static {
+    /// Unsigned, at most 64 bits.
+    type Key: Key;
+    /// Sorts as the element does.
+    fn key(self) -> Self::Key;
+    /// Whether it is NaN.
+    fn is_nan(self) -> bool;
+}
+
+/// An unsigned number.
+pub trait Key: Copy + Ord + Send + Sync + Default + 'static + std::ops::Not<Output = Self> {
+    /// A key with its index, which sorts by the key first.
+    type Item: Item;
+    /// The two together.
+    fn with(self, index: u32) -> Self::Item;
+}
+
+/// A key with an index.
+pub trait Item: Copy + Ord + Send + Sync + Default + 'static {
+    /// Bits of the key.
+    const BITS: u32;
+    /// The index.
+    fn index(self) -> usize;
+    /// Eight bits of the key from a bit on.
+    fn digit(self, shift: u32) -> usize;
+}
+impl Item for u64 {
+    const BITS: u32 = 32;
+    #[inline(always)]
+    fn index(self) -> usize {
+        self as u32 as usize
+    }
+    #[inline(always)]
+    fn digit(self, shift: u32) -> usize {
+        (self >> (32 + shift)) as usize & 255
+    }
+}
+impl Item for (u64, u32) {
+    const BITS: u32 = 64;
+    #[inline(always)]
+    fn index(self) -> usize {
+        self.1 as usize
+    }
+    #[inline(always)]
+    fn digit(self, shift: u32) -> usize {
+        (self.0 >> shift) as usize & 255
+    }
+}
+impl Key for u32 {
+    type Item = u64;
+    #[inline(always)]
+    fn with(self, index: u32) -> u64 {
+        u64::from(self) << 32 | u64::from(index)
+    }
+}
+impl Key for u64 {
+    type Item = (u64, u32);
+    #[inline(always)]
+    fn with(self, index: u32) -> (u64, u32) {
+        (self, index)
+    }
+}
+
+macro_rules! float_order {
+    ($t:ty, $bits:ty, $key:ty) => {
+        impl Ordered for $t {
+            type Key = $key;
+            #[inline(always)]
+            fn key(self) -> $key {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                const INFINITE: $bits = <$t>::INFINITY.to_bits();
+                let bits = self.to_bits();
+                let size = bits & !SIGN;
+                let up = if bits & SIGN == 0 { bits | SIGN } else { !bits };
+                (if size > INFINITE {
+                    <$bits>::MAX
+                } else if size == 0 {
+                    SIGN
+                } else {
+                    up
+                }) as $key
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                <$t>::is_nan(self)
+            }
+        }
+    };
+}
+float_order!(f32, u32, u32);
+float_order!(f64, u64, u64);
+float_order!(f16, u16, u32);
+float_order!(bf16, u16, u32);
+
+macro_rules! int_order {
+    ($($t:ty, $wide:ty, $key:ty);* $(;)?) => {$(
+        impl Ordered for $t {
+            type Key = $key;
+            #[inline(always)]
+            fn key(self) -> $key {
+                // From the least on.
+                (self as $wide).wrapping_sub(<$wide>::MIN) as $key
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+        }
+    )*};
+}
+int_order!(i8, i32, u32; i16, i32, u32; i32, i32, u32; u8, u32, u32; u16, u32, u32; u32, u32, u32; i64, i64, u64; u64, u64, u64);
+
+/// Elements below which comparing is faster than counting.
+const RADIX_MIN: usize = 1024;
+/// Elements of a piece of a long lane that one thread sorts.
+const PIECE: usize = 1 << 16;
+
+/// Sorts items. A long list is cut into pieces that threads sort and merge.
+pub fn sort<I: Item>(items: &mut [I]) {
+    let n = items.len();
+    if n < 2 * PIECE || pool::is_inside_task() {
+        return sort_piece(items);
+    }
+    let pieces = (n / PIECE).next_power_of_two().min(64);
+    let bound = |p: usize| p * n / pieces;
+    let all = Shared::new(items.as_mut_ptr());
+    // SAFETY: pieces do not overlap.
+    pool::parallel_for(pieces, &|p| sort_piece(unsafe { all.slice(bound(p), bound(p + 1) - bound(p)) }));
+    let spare = Scratch::<I>::new(n);
+    let (mut from, mut to) = (all, Shared::new(spare.ptr()));
+    let mut width = 1;
+    while width < pieces {
+        merge_round(from, to, n, &|p| bound(p), pieces, width);
+        (from, to) = (to, from);
+        width *= 2;
+    }
+    if from.get() != all.get() {
+        // SAFETY: both hold all items.
+        unsafe { std::ptr::copy_nonoverlapping(from.get(), all.get(), n) };
+    }
+}
+
+/// Merges neighbors of `width` pieces, all in tasks of equal size.
+fn merge_round<I: Item>(
+    from: Shared<I>,
+    to: Shared<I>,
+    n: usize,
+    bound: &(dyn Fn(usize) -> usize + Sync),
+    pieces: usize,
+    width: usize,
+) {
+    let tasks = n.div_ceil(PIECE);
+    pool::parallel_for(tasks, &|task| {
+        let (mut start, end) = (task * n / tasks, (task + 1) * n / tasks);
+        while start < end {
+            // The pair that `start` lies in.
+            let pair = (0..pieces / (2 * width)).find(|&k| bound((k + 1) * 2 * width) > start).unwrap_or(0);
+            let [low, middle, high] = [0, 1, 2].map(|k| bound((pair * 2 + k) * width));
+            let stop = end.min(high);
+            // SAFETY: pieces are read only, and each task writes its own stretch.
+            unsafe {
+                let (a, b) = (from.slice(low, middle - low), from.slice(middle, high - middle));
+                let (i, j) = (cut(a, b, start - low), cut(a, b, stop - low));
+                let (a, b) = (&a[i..j], &b[start - low - i..stop - low - j]);
+                merge(a, b, to.slice(start, stop - start));
+            }
+            start = stop;
+        }
+    });
+}
+
+/// How many of the first `count` items of the merged lists come from `a`.
+fn cut<I: Item>(a: &[I], b: &[I], count: usize) -> usize {
+    let (mut low, mut high) = (count.saturating_sub(b.len()), count.min(a.len()));
+    while low < high {
+        let i = (low + high) / 2;
+        if a[i] < b[count - 1 - i] { low = i + 1 } else { high = i }
+    }
+    low
+}
+
+fn merge<I: Item>(a: &[I], b: &[I], to: &mut [I]) {
+    let (mut i, mut j) = (0, 0);
+    for x in to {
+        let is_left = j == b.len() || (i < a.len() && a[i] < b[j]);
+        *x = if is_left { a[i] } else { b[j] };
+        i += usize::from(is_left);
+        j += usize::from(!is_left);
+    }
+}
+
+/// Sorts items on this thread: by counting digits from the lowest on, without those that are all equal.
+fn sort_piece<I: Item>(items: &mut [I]) {
+    let n = items.len();
+    if n < RADIX_MIN {
+        return items.sort_unstable();
+    }
+    let digits = I::BITS as usize / 8;
+    let mut counts = vec![[0u32; 256]; digits];
+    for item in items.iter() {
+        for (d, count) in counts.iter_mut().enumerate() {
+            count[item.digit(8 * d as u32)] += 1;
+        }
+    }
+    let spare = Scratch::<I>::new(n);
+    let own = items.as_mut_ptr();
+    let (mut from, mut to) = (own, spare.ptr());
+    for (d, count) in counts.iter_mut().enumerate() {
+        if count.iter().any(|&c| c as usize == n) {
+            continue;
+        }
+        let mut at = 0;
+        for c in count.iter_mut() {
+            (*c, at) = (at, at + *c);
+        }
+        // SAFETY: both hold `n` items, and the counts are those of the digits.
+        unsafe {
+            for k in 0..n {
+                let item = *from.add(k);
+                let place = &mut count[item.digit(8 * d as u32)];
+                *to.add(*place as usize) = item;
+                *place += 1;
+            }
+        }
+        (from, to) = (to, from);
+    }
+    if from != own {
+        // SAFETY: both hold `n` items.
+        unsafe { std::ptr::copy_nonoverlapping(from, own, n) };
+    }
+}
+
+/// The `k` least items of an iteration, in order, into `room`.
+pub fn least<K: Key>(keys: &[K], k: usize, room: &mut Vec<K::Item>) {
+    room.clear();
+    if k == 0 {
+        return;
+    }
+    let first = (2 * k).max(64).min(keys.len());
+    room.extend(keys[..first].iter().enumerate().map(|(i, key)| key.with(i as u32)));
+    let keep = |room: &mut Vec<K::Item>| {
+        if room.len() > k {
+            room.select_nth_unstable(k - 1);
+            room.truncate(k);
+        }
+        room[room.len() - 1].index()
+    };
+    // The greatest of those kept: what is not less does not come in, and later equals do not either.
+    let mut limit = keys[keep(room)];
+    for (i, &key) in keys.iter().enumerate().skip(first) {
+        if key < limit {
+            room.push(key.with(i as u32));
+            if room.len() >= 2 * k + 64 {
+                limit = keys[keep(room)];
+            }
+        }
+    }
+    keep(room);
+    room.sort_unstable();
+}
+
+/// The item number `k` in order.
+pub fn nth<I: Item>(items: &mut [I], k: usize) -> I {
+    *items.select_nth_unstable(k).1
+}
+
+/// How many of the ascending `sorted` come before `key`: those less or, if `is_right`, not greater.
+#[inline(always)]
+pub fn count_before<K: Key>(sorted: &[K], key: K, is_right: bool) -> usize {
+    let (mut base, mut size) = (0, sorted.len());
+    // Without branches: about as many steps as the logarithm, each one load.
+    while size > 1 {
+        let half = size / 2;
+        let x = sorted[base + half - 1];
+        let is_before = if is_right { x <= key } else { x < key };
+        base += if is_before { half } else { 0 };
+        size -= half;
+    }
+    match sorted.get(base) {
+        Some(&x) if (if is_right { x <= key } else { x < key }) => base + 1,
+        _ => base,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Noise;
+    use super::*;
+    use std::cmp::Ordering;
+
+    fn plain(a: f32, b: f32) -> Ordering {
+        a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    }
+    fn sample(n: usize, seed: u64) -> Vec<f32> {
+        let mut noise = Noise::new(seed);
+        let special = [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -1e-40];
+        (0..n)
+            .map(|_| match noise.range(0, 9) {
+                0 => special[noise.range(0, 7)],
+                1..=4 => (noise.next() * 8.0).round() as f32,
+                _ => noise.next() as f32,
+            })
+            .collect()
+    }
+    fn order(x: &[f32]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..x.len()).collect();
+        order.sort_by(|&i, &j| plain(x[i], x[j]));
+        order
+    }
+
+    #[test]
+    fn sorts_are_stable_at_every_size() {
+        pool::set_threads(3);
+        for (seed, n) in [0, 1, 2, 63, 1023, 1024, 5000, 2 * PIECE, 5 * PIECE + 77].into_iter().enumerate() {
+            let x = sample(n, seed as u64 + 1);
+            let want = order(&x);
+            let mut items: Vec<u64> = x.iter().enumerate().map(|(i, x)| x.key().with(i as u32)).collect();
+            sort(&mut items);
+            assert!(items.iter().map(|i| i.index()).eq(want.iter().copied()), "f32, {n} elements");
+            let wide = |x: f32| f64::from(x);
+            let mut items: Vec<(u64, u32)> = x.iter().enumerate().map(|(i, &x)| wide(x).key().with(i as u32)).collect();
+            sort(&mut items);
+            assert!(items.iter().map(|i| i.index()).eq(want), "f64, {n} elements");
+        }
+    }
+    #[test]
+    fn selection_agrees_with_sorting() {
+        let mut room = Vec::new();
+        for seed in 1..60 {
+            let n = Noise::new(seed).range(1, 700);
+            let x = sample(n, seed);
+            let want = order(&x);
+            let keys: Vec<u32> = x.iter().map(|x| x.key()).collect();
+            let k = Noise::new(seed + 100).range(1, n);
+            least(&keys, k, &mut room);
+            assert!(room.iter().map(|i| i.index()).eq(want[..k].iter().copied()), "{k} of {n}, seed {seed}");
+            let mut items: Vec<u64> = keys.iter().enumerate().map(|(i, k)| k.with(i as u32)).collect();
+            assert_eq!(nth(&mut items, k - 1).index(), want[k - 1]);
+        }
+    }
+    #[test]
+    fn keys_sort_as_numbers_do() {
+        let ints = [i64::MIN, -5, 0, 7, i64::MAX];
+        assert!(ints.windows(2).all(|w| w[0].key() < w[1].key()));
+        assert!([i8::MIN, -1, 0, 1, i8::MAX].windows(2).all(|w| w[0].key() < w[1].key()));
+        assert!([0u32, 1, u32::MAX].windows(2).all(|w| w[0].key() < w[1].key()));
+        let halves = [f16::NEG_INFINITY, f16::from_f32(-2.0), f16::ZERO, f16::ONE, f16::INFINITY, f16::NAN];
+        assert!(halves.windows(2).all(|w| w[0].key() < w[1].key()));
+        assert_eq!(f16::NEG_ZERO.key(), f16::ZERO.key());
+    }
+    #[test]
+    fn places_in_sorted_sequences() {
+        for n in 0..40 {
+            let mut noise = Noise::new(n as u64 + 1);
+            let mut sorted: Vec<u32> = (0..n).map(|_| noise.range(0, 20) as u32).collect();
+            sorted.sort_unstable();
+            for key in 0..22 {
+                let (left, right) = (count_before(&sorted, key, false), count_before(&sorted, key, true));
+                assert_eq!(left, sorted.partition_point(|&x| x < key));
+                assert_eq!(right, sorted.partition_point(|&x| x <= key));
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Block-quantized weights: GEMM, dequantization, rows of a table.
+//!
+//! A GEMM of 16-bit activations runs on tensor cores for any number of rows: weights are unpacked into the registers
+//! that hold a 16×16 operand (`quant.cu`), in an order of `k` that suits the packed bytes. Sums are made in an order
+//! that depends on `k` alone, so a row's result does not depend on the others. Other activations take a warp for each
+//! row of weights.
+
+use super::{Call, Text};
+use crate::claims::Claim;
+use crate::emit::{Arg, Kernel};
+use ir::blocks::Format;
+use ir::{Attrs, DType, FlatNode};
+use passes::{Operand, View};
+
+/// Ops on block-quantized weights.
+pub static CLAIMS: &[Claim] = &[
+    Claim { scratch: matmul_scratch, flops, ..Claim::new("quantized_matmul", matmul) },
+    Claim::new("dequantize", |c| unpack(c, None)),
+    Claim::new("quantized_embedding", |c| unpack(c, Some(&c.args[1]))),
+];
+
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
+}
+
+fn format(attrs: &Attrs) -> Option<Format> {
+    Format::from_attr(attrs.str("format").ok()?).ok()
+}
+
+/// Weights as floats: all rows, or those of an index.
+fn unpack(c: &Call, index: Option<&Operand>) -> Option<Vec<Kernel>> {
+    let (w, y) = (&c.args[0], &c.outs[0]);
+    let (rows, k) = (y.ty.shape[..y.ty.shape.rank() - 1].iter().product::<usize>(), *y.ty.shape.last()?);
+    let f = format(c.attrs)?;
+    let row = match index {
+        Some(_) => format!("checked(index[i / {}], {}, report, launch)", k / 8, w.ty.shape[0]),
+        None => format!("i / {}", k / 8),
+    };
+    let body = format!(
+        "const idx row = {row};\n\
+         const int sub = i % {eighths} / 4, t = i % 4;\n\
+         float e[8];\n\
+         weights_{f}(w + row * {bytes}, sub, t, e);\n\
+         const idx at = i / {eighths} * {k} + sub * 32 + 4 * t;\n\
+         #pragma unroll\n\
+         for (int j = 0; j < 4; j++) {{\n\
+         y[at + j] = put_{dtype}(e[j]);\n\
+         y[at + 16 + j] = put_{dtype}(e[4 + j]);\n}}\n",
+        eighths = k / 8,
+        f = f.attr(),
+        bytes = f.bytes(k).ok()?,
+        dtype = y.ty.dtype
+    );
+    let t = Text::new().reads("w", w);
+    let t = match index {
+        Some(index) => t.reads("index", index).writes("y", y).reports(),
+        None => t.writes("y", y),
+    };
+    t.each(rows * k / 8, &body)
+}
+
+/// Activations that were quantized to 8 bits are kept as f32.
+fn matmul_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+    if attrs.bool("int8").unwrap_or(false) { 4 * args[0].ty.shape.count() } else { 0 }
+}
+
+/// `quantized_matmul`.
+fn matmul(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, w, y) = (&c.args[0], &c.args[1], &c.outs[0]);
+    let k = *x.ty.shape.last()?;
+    let g = Gemm { f: format(c.attrs)?, m: x.ty.shape.count() / k.max(1), n: w.ty.shape[0], k };
+    let is_interleaved = c.attrs.bool("interleaved").ok()?;
+    if y.ty.shape.count() == 0 || k == 0 || x.ty.dtype == DType::F64 || is_interleaved {
+        return None;
+    }
+    let is_half = matches!(x.ty.dtype, DType::BF16 | DType::F16);
+    if c.attrs.bool("int8").ok()? {
+        let block = g.f.activation_block();
+        let body = format!("round_activations<{block}>(x + i * {block}, to + i * {block});\n");
+        let t = Text::new().reads("x", x).memory("to", "float", Arg::Scratch(0));
+        let mut kernels = t.each(g.m * k / block, &body)?;
+        let t = Text::new().memory("x", "const float", Arg::Scratch(0)).reads("w", w).writes("y", y);
+        kernels.extend(g.by_rows(t, y.ty.dtype)?);
+        return Some(kernels);
+    }
+    let t = Text::new().reads("x", x).reads("w", w).writes("y", y);
+    let is_aligned = x.layout.offset.is_multiple_of(4);
+    if is_half && is_aligned && c.major >= 8 { g.on_tensor_cores(t, y.ty.dtype) } else { g.by_rows(t, y.ty.dtype) }
+}
+
+struct Gemm {
+    f: Format,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Gemm {
+    /// A warp for each row of weights and eight rows of activations.
+    fn by_rows(&self, t: Text, dtype: DType) -> Option<Vec<Kernel>> {
+        let Gemm { f, m, n, k } = self;
+        let together = (*m).min(8);
+        let body = format!(
+            "const idx n = (idx)blockIdx.x / {strips} * 8 + threadIdx.x / 32;\n\
+             const int first = blockIdx.x % {strips} * {together};\n\
+             if (n >= {n}) return;\n\
+             const int rows = {m} - first < {together} ? {m} - first : {together};\n\
+             float sums[{together}];\n\
+             multiply_row<weights_{f}, {together}>(w + n * {bytes}, x + (idx)first * {k}, rows, {k}, sums);\n\
+             #pragma unroll\n\
+             for (int r = 0; r < {together}; r++)\n\
+             if (threadIdx.x % 32 == 0 && r < rows) y[(idx)(first + r) * {n} + n] = put_{dtype}(sums[r]);\n",
+            strips = m.div_ceil(together),
+            f = f.attr(),
+            bytes = f.bytes(*k).ok()?,
+        );
+        t.blocks(n.div_ceil(8) * m.div_ceil(together), 256, &body)
+    }
+
+    /// Four warps share the sub-blocks of `TILES` times 16 rows of weights, each for up to 64 rows of activations.
+    fn on_tensor_cores(&self, t: Text, dtype: DType) -> Option<Vec<Kernel>> {
+        let Gemm { f, m, n, k } = self;
+        // Neither changes the order of a sum.
+        let (tiles, columns) = if *m <= 8 { (1, 1) } else { (2, m.div_ceil(8).min(8)) };
+        let (rows, tokens) = (16 * tiles, 8 * columns);
+        let body = format!(
+            "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;\n\
+             const idx row = (idx)blockIdx.x / {strips} * {rows};\n\
+             const idx token = (idx)(blockIdx.x % {strips}) * {tokens};\n\
+             float c[{tiles}][{columns}][4] = {{}};\n\
+             #pragma unroll 2\n\
+             for (int sub = warp; sub < {subs}; sub += 4) {{\n\
+             unsigned a[{tiles}][8];\n\
+             #pragma unroll\n\
+             for (int r = 0; r < {tiles}; r++) {{\n\
+             #pragma unroll\n\
+             for (int h = 0; h < 2; h++) {{\n\
+             const idx from = row + 16 * r + 8 * h + g;\n\
+             float e[8];\n\
+             weights_{f}(w + (from < {n} ? from : {n} - 1) * {bytes}, sub, t, e);\n\
+             a[r][h] = pair_{dtype}(e[0], e[1]);\n\
+             a[r][2 + h] = pair_{dtype}(e[2], e[3]);\n\
+             a[r][4 + h] = pair_{dtype}(e[4], e[5]);\n\
+             a[r][6 + h] = pair_{dtype}(e[6], e[7]);\n}}\n}}\n\
+             #pragma unroll\n\
+             for (int j = 0; j < {columns}; j++) {{\n\
+             const idx at = token + 8 * j + g;\n\
+             uint2 low = {{0, 0}}, high = {{0, 0}};\n\
+             if (at < {m}) {{\n\
+             low = *(const uint2*)(x + at * {k} + 32 * sub + 4 * t);\n\
+             high = *(const uint2*)(x + at * {k} + 32 * sub + 16 + 4 * t);\n}}\n\
+             #pragma unroll\n\
+             for (int r = 0; r < {tiles}; r++) {{\n\
+             multiply_{dtype}(c[r][j], a[r][0], a[r][1], a[r][2], a[r][3], low.x, low.y);\n\
+             multiply_{dtype}(c[r][j], a[r][4], a[r][5], a[r][6], a[r][7], high.x, high.y);\n}}\n}}\n}}\n\
+             __shared__ float part[3][{tiles}][{columns}][4][32];\n\
+             #pragma unroll\n\
+             for (int i = 0; i < {count}; i++) {{\n\
+             const int r = i / {per}, j = i / 4 % {columns}, q = i % 4;\n\
+             if (warp) part[warp - 1][r][j][q][lane] = c[r][j][q];\n}}\n\
+             __syncthreads();\n\
+             if (warp) return;\n\
+             #pragma unroll\n\
+             for (int i = 0; i < {count}; i++) {{\n\
+             const int r = i / {per}, j = i / 4 % {columns}, q = i % 4;\n\
+             float sum = c[r][j][q] + part[0][r][j][q][lane];\n\
+             sum += part[1][r][j][q][lane];\n\
+             sum += part[2][r][j][q][lane];\n\
+             const idx to = row + 16 * r + 8 * (q / 2) + g, at = token + 8 * j + 2 * t + q % 2;\n\
+             if (to < {n} && at < {m}) y[at * {n} + to] = put_{dtype}(sum);\n}}\n",
+            strips = m.div_ceil(tokens),
+            subs = k / 32,
+            f = f.attr(),
+            bytes = f.bytes(*k).ok()?,
+            count = tiles * columns * 4,
+            per = columns * 4,
+        );
+        t.blocks(n.div_ceil(rows) * m.div_ceil(tokens), 128, &body)
+    }
+}

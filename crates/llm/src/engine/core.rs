@@ -1,0 +1,353 @@
+//! The engine: requests in, tokens out, one step at a time. It has no thread; [`super::Handle`] gives it one.
+
+use super::generation::{Event, Generation, Reason, Sink, Usage};
+use super::runner::{Batch, CacheSizes, Runner};
+use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
+use super::stats::Stats;
+use crate::load::LanguageModel;
+use crate::sample::Sampled;
+use crate::text::TextStream;
+use ir::{DType, Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Limits of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Tokens that a step computes at most.
+    pub tokens_max: usize,
+    /// Sequences that run at once at most.
+    pub sequences_max: usize,
+    /// Tokens of a prompt in one step at most.
+    pub chunk_max: usize,
+    /// Tokens of a block of the KV cache.
+    pub block_tokens: usize,
+    /// Tokens of a sequence at most; 0: what the model allows.
+    pub length_max: usize,
+    /// Bytes of the KV cache.
+    pub cache_bytes: usize,
+    /// How keys and values are stored.
+    pub cache_dtype: DType,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tokens_max: 256,
+            sequences_max: 32,
+            chunk_max: 256,
+            block_tokens: 16,
+            length_max: 0,
+            cache_bytes: 512 << 20,
+            cache_dtype: DType::F16,
+        }
+    }
+}
+
+/// A request that is not finished.
+struct Open {
+    generation: Generation,
+    stream: TextStream,
+    sink: Sink,
+    arrived: Instant,
+    last: Option<Instant>,
+    cached: Option<usize>,
+}
+
+/// Serves many requests from one model.
+pub struct Engine {
+    model: Arc<LanguageModel>,
+    runner: Runner,
+    scheduler: Scheduler,
+    open: BTreeMap<RequestId, Open>,
+    stats: Arc<Stats>,
+    length_max: usize,
+}
+
+impl Engine {
+    /// Allocates the KV cache.
+    pub fn new(model: Arc<LanguageModel>, o: Options) -> Result<Engine> {
+        let c = &model.decoder.config;
+        let token_bytes = 2 * c.layers * c.kv_heads * c.head_dim * o.cache_dtype.size();
+        let length_max = if o.length_max == 0 { c.length_max } else { o.length_max.min(c.length_max) };
+        // No more than all sequences at their greatest length can use.
+        let useful = o.sequences_max.saturating_mul(length_max.div_ceil(o.block_tokens));
+        let blocks = (o.cache_bytes / (token_bytes * o.block_tokens)).min(useful);
+        if blocks == 0 {
+            let e = format!("a KV cache of {} bytes has no room for {} tokens", o.cache_bytes, o.block_tokens);
+            return Err(Error::value(e));
+        }
+        let length_max = length_max.min(blocks * o.block_tokens);
+        let sizes = CacheSizes {
+            blocks,
+            block_tokens: o.block_tokens,
+            length_max,
+            sequences_max: o.sequences_max,
+            dtype: o.cache_dtype,
+        };
+        let limits = Limits {
+            tokens_max: o.tokens_max,
+            sequences_max: o.sequences_max,
+            block_tokens: o.block_tokens,
+            chunk_max: o.chunk_max,
+            length_max,
+        };
+        let runner = Runner::new(model.decoder.clone(), sizes)?;
+        let (open, stats) = (BTreeMap::new(), Arc::new(Stats::default()));
+        Ok(Engine { model, runner, scheduler: Scheduler::new(limits, blocks), open, stats, length_max })
+    }
+    /// Its counters.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+    /// Tokens of a sequence at most.
+    pub fn length_max(&self) -> usize {
+        self.length_max
+    }
+    /// Programs that were compiled.
+    pub fn programs(&self) -> usize {
+        self.runner.programs()
+    }
+    /// Whether nothing waits or runs.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+    /// The scheduler, for its invariants.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Adds a request; its events go to the sink.
+    pub fn add(&mut self, g: Generation, sink: Sink) -> Result<RequestId> {
+        let vocabulary = self.model.decoder.vocabulary()?;
+        g.sampling.check(vocabulary)?;
+        if let Some(t) = g.prompt.iter().find(|t| **t as usize >= vocabulary) {
+            return Err(Error::value(format!("the prompt has token {t}, but there are {vocabulary}")));
+        }
+        let mut stops = g.stop_tokens.clone();
+        if !g.ignores_eos {
+            stops.extend(self.model.tokenizer.eos());
+        }
+        let request = Request {
+            prompt: g.prompt.clone(),
+            tokens_max: g.tokens_max.unwrap_or(usize::MAX),
+            stops,
+            priority: g.priority,
+            salt: g.salt.clone(),
+        };
+        let id = self.scheduler.add(request).map_err(Error::value)?;
+        let stream = TextStream::new(&g.stops, g.keeps_stop);
+        let open = Open { generation: g, stream, sink, arrived: Instant::now(), last: None, cached: None };
+        self.open.insert(id, open);
+        Ok(id)
+    }
+    /// Ends a request, if it is still there.
+    pub fn abort(&mut self, id: RequestId) {
+        self.end(id, Reason::Aborted);
+    }
+
+    /// Computes one step; false if there was nothing to do. An error is one of the model: all requests are told.
+    pub fn step(&mut self) -> Result<bool> {
+        self.expire();
+        self.propose();
+        let step = self.scheduler.schedule();
+        self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);
+        if step.work.is_empty() {
+            self.gauge();
+            return Ok(false);
+        }
+        let done = self.compute(&step);
+        if let Err(e) = &done {
+            for id in self.open.keys().copied().collect::<Vec<_>>() {
+                self.fail(id, e.message.clone());
+            }
+        }
+        self.gauge();
+        done.map(|()| true)
+    }
+
+    fn gauge(&self) {
+        let (running, waiting) = self.scheduler.counts();
+        self.stats.running.store(running as u64, Relaxed);
+        self.stats.waiting.store(waiting as u64, Relaxed);
+        self.stats.usage.store((self.scheduler.pool().usage() * 1e6) as u64, Relaxed);
+    }
+
+    fn expire(&mut self) {
+        let is_late = |o: &Open| o.generation.timeout.is_some_and(|t| o.arrived.elapsed() > t);
+        let late: Vec<RequestId> = self.open.iter().filter(|(_, o)| is_late(o)).map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| self.end(id, Reason::Aborted));
+    }
+
+    /// Drafts for the requests that ask for them.
+    fn propose(&mut self) {
+        for (id, o) in self.open.iter().filter(|(_, o)| o.generation.draft > 0 && o.last.is_some()) {
+            if let Some(s) = self.scheduler.sequence(*id) {
+                let draft = looked_up(s.tokens(), o.generation.draft);
+                self.scheduler.propose(*id, draft);
+            }
+        }
+    }
+
+    fn compute(&mut self, step: &Step) -> Result<()> {
+        let mut batch = Batch::default();
+        for w in &step.work {
+            let s = self.scheduler.sequence(w.id).ok_or_else(|| Error::bug("a scheduled sequence is gone"))?;
+            if let Some(o) = self.open.get_mut(&w.id)
+                && o.cached.is_none()
+            {
+                o.cached = Some(s.cached());
+                self.stats.queued.time(o.arrived.elapsed());
+                let prompt = o.generation.prompt.len() as u64;
+                self.stats.prompt_tokens.fetch_add(prompt, Relaxed);
+                self.stats.prefix_queries.fetch_add(prompt, Relaxed);
+                self.stats.prefix_hits.fetch_add(s.cached() as u64, Relaxed);
+            }
+            let mut tokens = s.tokens()[w.start..w.start + w.count].to_vec();
+            tokens.extend(&s.draft()[..w.draft]);
+            let logits = if w.samples { 1 + w.draft } else { 0 };
+            batch.push(&tokens, w.start, s.blocks(), self.runner.block_tokens(), logits);
+        }
+        self.stats.step_tokens.record(batch.tokens.len() as f64);
+        let logits = self.runner.run(batch)?;
+        self.sampled(step, logits)
+    }
+
+    /// Draws tokens from the rows of logits and tells the clients.
+    fn sampled(&mut self, step: &Step, logits: Vec<Vec<f32>>) -> Result<()> {
+        let mut rows = logits.into_iter();
+        let (mut tokens, mut events) = (Vec::new(), Vec::new());
+        for w in step.work.iter().filter(|w| w.samples) {
+            let own: Vec<Vec<f32>> = rows.by_ref().take(1 + w.draft).collect();
+            let drawn = self.draw(w, own)?;
+            // One request's failure is not that of the others; its token is not used.
+            tokens.push(drawn.as_ref().map_or(vec![0], |d| d.iter().map(|s| s.token).collect()));
+            events.push((w.id, drawn));
+        }
+        let ends = self.scheduler.complete_drafts(step, &tokens);
+        for (id, drawn) in events {
+            let end = ends.iter().find(|(e, _)| *e == id).map(|e| e.1);
+            match drawn {
+                Ok(drawn) => {
+                    let last = drawn.len() - 1;
+                    for (i, one) in drawn.into_iter().enumerate() {
+                        self.tell(id, one, end.filter(|_| i == last));
+                    }
+                }
+                Err(e) => self.fail(id, e),
+            }
+        }
+        Ok(())
+    }
+
+    /// The tokens of a part: one from its last logits, and one more for each token of its draft that was drawn. A draw
+    /// depends on the seed and the position alone, so drafts change no token.
+    fn draw(&self, w: &Work, rows: Vec<Vec<f32>>) -> Result<std::result::Result<Vec<Sampled>, String>> {
+        let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get(&w.id)) else {
+            return Err(Error::bug("a scheduled sequence is gone"));
+        };
+        let g = &o.generation;
+        let mut generated = s.generated().to_vec();
+        let most = g.tokens_max.unwrap_or(usize::MAX);
+        let mut out: Vec<Sampled> = Vec::new();
+        for (i, mut z) in rows.into_iter().enumerate() {
+            let eos = self.model.tokenizer.eos();
+            if generated.len() < g.tokens_min {
+                eos.iter().chain(&g.stop_tokens).for_each(|t| z[*t as usize] = f32::NEG_INFINITY);
+            }
+            let drawn = match g.sampling.sample(&z, &g.prompt, &generated) {
+                Ok(drawn) => drawn,
+                Err(e) => return Ok(Err(e.message)),
+            };
+            let token = drawn.token;
+            out.push(drawn);
+            generated.push(token);
+            let is_end = g.stop_tokens.contains(&token) || (!g.ignores_eos && eos.contains(&token));
+            let is_right = s.draft().get(i) == Some(&token) && i < w.draft;
+            if is_end || !is_right || generated.len() >= most {
+                break;
+            }
+        }
+        if w.draft > 0 {
+            self.stats.drafts.fetch_add(1, Relaxed);
+            self.stats.draft_tokens.fetch_add(w.draft as u64, Relaxed);
+            self.stats.accepted_tokens.fetch_add(out.len() as u64 - 1, Relaxed);
+        }
+        Ok(Ok(out))
+    }
+
+    fn tell(&mut self, id: RequestId, drawn: Sampled, end: Option<Finish>) {
+        let Some(o) = self.open.get_mut(&id) else { return };
+        let now = Instant::now();
+        match o.last {
+            None => self.stats.first.time(now - o.arrived),
+            Some(last) => self.stats.between.time(now - last),
+        }
+        o.last = Some(now);
+        self.stats.generation_tokens.fetch_add(1, Relaxed);
+        let is_end_token = end == Some(Finish::Stop);
+        let bytes: &[u8] = if is_end_token { &[] } else { self.model.tokenizer.bytes(drawn.token) };
+        let text = o.stream.push(bytes);
+        let is_stopped = o.stream.is_stopped();
+        let event = Event::Token { token: drawn.token, text, logprob: drawn.logprob, top: drawn.top };
+        let is_heard = (o.sink)(event);
+        let reason = match end {
+            _ if !is_heard => Some(Reason::Aborted),
+            _ if is_stopped => Some(Reason::Stop),
+            Some(Finish::Stop) => Some(Reason::Stop),
+            Some(Finish::Length) => Some(Reason::Length),
+            Some(Finish::Aborted) => Some(Reason::Aborted),
+            None => None,
+        };
+        if let Some(reason) = reason {
+            self.end(id, reason);
+        }
+    }
+
+    fn end(&mut self, id: RequestId, reason: Reason) {
+        let Some(mut o) = self.open.remove(&id) else { return };
+        let generated = self.scheduler.finish(id).map_or(0, |s| s.generated().len());
+        let text = if o.stream.is_stopped() { String::new() } else { o.stream.finish() };
+        let usage = Usage { prompt: o.generation.prompt.len(), cached: o.cached.unwrap_or(0), generated };
+        self.stats.finished[reason as usize].fetch_add(1, Relaxed);
+        self.stats.whole.time(o.arrived.elapsed());
+        (o.sink)(Event::Done { reason, text, usage });
+    }
+    fn fail(&mut self, id: RequestId, message: String) {
+        let Some(mut o) = self.open.remove(&id) else { return };
+        self.scheduler.finish(id);
+        (o.sink)(Event::Failed(message));
+    }
+}
+
+/// What followed the last tokens where they stood before, at most `most` tokens: prompt lookup.
+fn looked_up(tokens: &[u32], most: usize) -> Vec<u32> {
+    for n in [4, 3, 2] {
+        if tokens.len() <= n {
+            continue;
+        }
+        let (before, last) = (&tokens[..tokens.len() - 1], &tokens[tokens.len() - n..]);
+        if let Some(at) = before.windows(n).rposition(|w| w == last) {
+            // A text that repeats itself up to its end goes on in the draft.
+            let mut all = tokens.to_vec();
+            (0..most).for_each(|i| all.push(all[at + n + i]));
+            return all.split_off(tokens.len());
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looked_up;
+
+    #[test]
+    fn texts_repeat_themselves() {
+        assert_eq!(looked_up(&[1, 2, 3, 4, 9, 1, 2], 3), [3, 4, 9]);
+        assert_eq!(looked_up(&[5, 6, 7, 8, 1, 2, 7, 8, 3, 6, 7, 8], 2), [1, 2], "the longer match");
+        assert_eq!(looked_up(&[3, 1, 2, 1, 2], 5), [1, 2, 1, 2, 1]);
+        assert!(looked_up(&[1, 2, 3], 4).is_empty() && looked_up(&[1], 4).is_empty());
+    }
+}

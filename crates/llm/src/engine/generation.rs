@@ -1,0 +1,115 @@
+//! What a client asks for, and what it is told.
+
+use crate::sample::Sampling;
+use std::time::Duration;
+
+/// A request for one text.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// The prompt.
+    pub prompt: Vec<u32>,
+    /// Tokens to generate at most; what fits if `None`.
+    pub tokens_max: Option<usize>,
+    /// Tokens before which no end is allowed.
+    pub tokens_min: usize,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Texts that end generation.
+    pub stops: Vec<String>,
+    /// Tokens that end generation, besides those of the model.
+    pub stop_tokens: Vec<u32>,
+    /// Whether a stop string is part of the text.
+    pub keeps_stop: bool,
+    /// Goes on after the model's end tokens.
+    pub ignores_eos: bool,
+    /// Lower runs first.
+    pub priority: i32,
+    /// Requests with different salts share no KV.
+    pub salt: Vec<u8>,
+    /// Ends the request after this time.
+    pub timeout: Option<Duration>,
+    /// Tokens that are drafted by prompt lookup in a step; 0: none.
+    pub draft: usize,
+}
+
+impl Default for Generation {
+    fn default() -> Generation {
+        Generation {
+            prompt: Vec::new(),
+            tokens_max: None,
+            tokens_min: 0,
+            sampling: Sampling::default(),
+            stops: Vec::new(),
+            stop_tokens: Vec::new(),
+            keeps_stop: false,
+            ignores_eos: false,
+            priority: 0,
+            salt: Vec::new(),
+            timeout: None,
+            draft: 0,
+        }
+    }
+}
+
+/// Why a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// An end token or a stop string.
+    Stop,
+    /// As long as allowed.
+    Length,
+    /// Canceled, or out of time.
+    Aborted,
+}
+
+impl Reason {
+    /// Its name in OpenAI's interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Stop => "stop",
+            Reason::Length => "length",
+            Reason::Aborted => "abort",
+        }
+    }
+}
+
+/// What was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Of those, tokens whose KV was shared.
+    pub cached: usize,
+    /// Generated tokens, the end token included.
+    pub generated: usize,
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A token.
+    Token {
+        /// The token.
+        token: u32,
+        /// The text that can be shown after it; empty while a character or a stop string may be incomplete.
+        text: String,
+        /// Its log probability.
+        logprob: f32,
+        /// The likeliest tokens with theirs.
+        top: Vec<(u32, f32)>,
+    },
+    /// The end.
+    Done {
+        /// Why.
+        reason: Reason,
+        /// The rest of the text.
+        text: String,
+        /// What was used.
+        usage: Usage,
+    },
+    /// It cannot be continued.
+    Failed(String),
+}
+
+/// Receives the events of a request; false says that nobody listens any more.
+pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;

@@ -1,0 +1,185 @@
+//! An engine on a thread of its own: requests come over a channel, events go to their sinks.
+
+use super::core::{Engine, Options};
+use super::generation::{Event, Generation, Sink};
+use super::scheduler::RequestId;
+use super::stats::Stats;
+use crate::load::LanguageModel;
+use ir::{Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+enum Command {
+    Add(u64, Box<Generation>, Sink),
+    Abort(u64),
+    Stop,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Too many wait already.
+    Overloaded,
+    /// The engine has ended.
+    Ended,
+}
+
+/// A running engine.
+pub struct Handle {
+    model: Arc<LanguageModel>,
+    sender: Sender<Command>,
+    stats: Arc<Stats>,
+    length_max: usize,
+    next: AtomicU64,
+    open: Arc<AtomicUsize>,
+    open_max: usize,
+    has_failed: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A request that was taken; it ends when this is dropped.
+pub struct Ticket {
+    number: u64,
+    sender: Sender<Command>,
+}
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // An engine that is gone has ended it.
+        let _ = self.sender.send(Command::Abort(self.number));
+    }
+}
+
+impl Handle {
+    /// Starts an engine that takes at most `open_max` requests at once.
+    pub fn start(model: Arc<LanguageModel>, options: Options, open_max: usize) -> Result<Handle> {
+        let (sender, receiver) = channel();
+        let engine = Engine::new(model.clone(), options)?;
+        let (stats, length_max) = (engine.stats().clone(), engine.length_max());
+        let (open, has_failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let failed = has_failed.clone();
+        let work = move || {
+            if let Err(e) = run(engine, &receiver) {
+                failed.store(true, Relaxed);
+                tensor::log::warn(format!("the engine failed: {e}"));
+            }
+        };
+        let spawned = std::thread::Builder::new().name("llm-engine".into()).spawn(work);
+        let thread = Some(spawned.map_err(|e| Error::new(ir::ErrorKind::Io, e.to_string()))?);
+        let next = AtomicU64::new(0);
+        Ok(Handle { model, sender, stats, length_max, next, open, open_max, has_failed, thread })
+    }
+    /// The model.
+    pub fn model(&self) -> &Arc<LanguageModel> {
+        &self.model
+    }
+    /// Counters.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+    /// Tokens of a sequence at most.
+    pub fn length_max(&self) -> usize {
+        self.length_max
+    }
+    /// Whether the engine ended by an error.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+    /// Requests that wait or run.
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    /// Hands a request to the engine.
+    pub fn submit(&self, g: Generation, mut sink: Sink) -> std::result::Result<Ticket, Refused> {
+        if self.open.fetch_add(1, Relaxed) >= self.open_max {
+            self.open.fetch_sub(1, Relaxed);
+            return Err(Refused::Overloaded);
+        }
+        let open = self.open.clone();
+        let counted: Sink = Box::new(move |event| {
+            if matches!(event, Event::Done { .. } | Event::Failed(_)) {
+                open.fetch_sub(1, Relaxed);
+            }
+            sink(event)
+        });
+        let number = self.next.fetch_add(1, Relaxed);
+        if self.sender.send(Command::Add(number, Box::new(g), counted)).is_err() {
+            self.open.fetch_sub(1, Relaxed);
+            return Err(Refused::Ended);
+        }
+        Ok(Ticket { number, sender: self.sender.clone() })
+    }
+
+    /// The events of a request, as they come. The request ends when the iterator is dropped.
+    pub fn generate(&self, g: Generation) -> Result<Events> {
+        let (to, from) = channel();
+        let ticket = self.submit(g, Box::new(move |e| to.send(e).is_ok()));
+        let ticket = ticket.map_err(|e| Error::value(format!("the request was refused: {e:?}")))?;
+        Ok(Events { from, _ticket: ticket })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = self.sender.send(Command::Stop);
+        if let Some(t) = self.thread.take() {
+            // A panic was reported when it happened.
+            let _ = t.join();
+        }
+    }
+}
+
+/// The events of one request.
+pub struct Events {
+    from: Receiver<Event>,
+    _ticket: Ticket,
+}
+impl Iterator for Events {
+    type Item = Event;
+    fn next(&mut self) -> Option<Event> {
+        self.from.recv().ok()
+    }
+}
+
+/// Steps while there is work; waits for commands when there is none.
+fn run(mut engine: Engine, receiver: &Receiver<Command>) -> Result<()> {
+    let mut numbers: HashMap<u64, RequestId> = HashMap::new();
+    loop {
+        let mut command = if engine.is_idle() { receiver.recv().ok() } else { None };
+        if command.is_none() && engine.is_idle() {
+            return Ok(());
+        }
+        loop {
+            match command.take().map_or_else(|| receiver.try_recv(), Ok) {
+                Ok(Command::Add(number, g, sink)) => add(&mut engine, &mut numbers, number, *g, sink),
+                Ok(Command::Abort(number)) => {
+                    if let Some(id) = numbers.remove(&number) {
+                        engine.abort(id);
+                    }
+                }
+                Ok(Command::Stop) => return Ok(()),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) if engine.is_idle() => return Ok(()),
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        engine.step()?;
+    }
+}
+
+fn add(engine: &mut Engine, numbers: &mut HashMap<u64, RequestId>, number: u64, g: Generation, sink: Sink) {
+    // The sink is shared, so that it can be told why the request was not taken.
+    let sink = Arc::new(parking_lot::Mutex::new(sink));
+    let shared = sink.clone();
+    match engine.add(g, Box::new(move |e| (shared.lock())(e))) {
+        Ok(id) => {
+            numbers.insert(number, id);
+        }
+        Err(e) => {
+            (sink.lock())(Event::Failed(e.message));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A language model from disk: a GGUF file, or a folder as Hugging Face's libraries write it.
+
+use crate::chat::ChatTemplate;
+use crate::gguf::Gguf;
+use crate::models::{Config, Decoder, Folder};
+use crate::sample::Sampling;
+use crate::tokenizer::Tokenizer;
+use ir::{Error, ErrorKind, Result};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Weights, vocabulary, chat template, and how its makers sample.
+pub struct LanguageModel {
+    /// The file or folder without its ending.
+    pub name: String,
+    /// The network.
+    pub decoder: Arc<Decoder>,
+    /// Text to tokens.
+    pub tokenizer: Tokenizer,
+    /// Messages to text.
+    pub template: Option<ChatTemplate>,
+    /// What the makers recommend; a temperature of 1 where they say nothing.
+    pub sampling: Sampling,
+}
+
+impl LanguageModel {
+    /// Opens a GGUF file or a folder. Weights stay in the file until they are read.
+    pub fn load(path: impl AsRef<Path>) -> Result<LanguageModel> {
+        let path = path.as_ref();
+        let mut model = if path.is_dir() { from_folder(path)? } else { from_gguf(path)? };
+        let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        model.name =
+            if path.is_dir() { path.file_name().map_or(name, |n| n.to_string_lossy().into_owned()) } else { name };
+        let (tokens, rows) = (model.tokenizer.count(), model.decoder.vocabulary()?);
+        if tokens > rows {
+            let e = format!("{}: {tokens} tokens, but embeddings of {rows}", path.display());
+            return Err(Error::format(e));
+        }
+        Ok(model)
+    }
+    /// The prompt of a conversation.
+    pub fn chat_prompt(&self, messages: &Json, tools: Option<&Json>, extra: &Json) -> Result<String> {
+        let none = || Error::value(format!("{} has no chat template", self.name));
+        self.template.as_ref().ok_or_else(none)?.render(messages, tools, true, extra)
+    }
+}
+
+fn from_gguf(path: &Path) -> Result<LanguageModel> {
+    let g = Gguf::open(path)?;
+    let in_file = |e: Error| Error::new(e.kind, format!("{}: {}", path.display(), e.message));
+    let config = Config::from_gguf(&g).map_err(in_file)?;
+    let decoder = Arc::new(Decoder::load(&g, config).map_err(in_file)?);
+    let tokenizer = Tokenizer::from_gguf(&g)?;
+    let text = |id: Option<u32>| id.and_then(|t| tokenizer.special(t)).unwrap_or_default().to_string();
+    let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos().first().copied()));
+    let template = g.str("tokenizer.chat_template").ok().map(|t| ChatTemplate::new(t, &bos, &eos)).transpose()?;
+    let name = String::new();
+    Ok(LanguageModel { name, decoder, tokenizer, template, sampling: Sampling::default() })
+}
+
+/// A JSON file of a folder; null if there is none.
+fn json(folder: &Path, name: &str) -> Result<Json> {
+    let path = folder.join(name);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Json::Null),
+        Err(e) => return Err(Error::new(ErrorKind::Io, format!("{}: {e}", path.display()))),
+    };
+    serde_json::from_slice(&text).map_err(|e| Error::format(format!("{}: {e}", path.display())))
+}
+
+/// One token, or several.
+fn ids(json: &Json) -> Vec<u32> {
+    let one = |v: &Json| v.as_u64().and_then(|n| u32::try_from(n).ok());
+    match json {
+        Json::Array(all) => all.iter().filter_map(one).collect(),
+        other => one(other).into_iter().collect(),
+    }
+}
+
+/// The text of a token, which may be an object.
+fn content(json: &Json) -> &str {
+    json.as_str().or(json["content"].as_str()).unwrap_or_default()
+}
+
+fn from_folder(path: &Path) -> Result<LanguageModel> {
+    let [config, generation, words] =
+        ["config.json", "generation_config.json", "tokenizer_config.json"].map(|n| json(path, n));
+    let (config, generation, words) = (config?, generation?, words?);
+    let kind = config["model_type"].as_str().unwrap_or_default();
+    let in_folder = |e: Error| Error::new(e.kind, format!("{}: {}", path.display(), e.message));
+    let shape = Config::from_json(&config).map_err(in_folder)?;
+    let decoder = Arc::new(Decoder::load(&Folder::open(path, kind)?, shape).map_err(in_folder)?);
+    let first = |key: &str| [&generation[key], &config[key]].map(ids).into_iter().find(|v| !v.is_empty());
+    let bos = first("bos_token_id").and_then(|v| v.first().copied());
+    let mut eos = first("eos_token_id").unwrap_or_default();
+    let file = path.join("tokenizer.json");
+    let named = Tokenizer::from_file(&file, bos, Vec::new())?;
+    if let Some(t) = named.token(content(&words["eos_token"])).filter(|t| !eos.contains(t)) {
+        eos.push(t);
+    }
+    let tokenizer = Tokenizer::from_file(&file, bos, eos)?;
+    let source = match std::fs::read_to_string(path.join("chat_template.jinja")) {
+        Ok(text) => Some(text),
+        Err(_) => template(&words["chat_template"]),
+    };
+    let (bos, eos) = (content(&words["bos_token"]), content(&words["eos_token"]));
+    let template = source.map(|t| ChatTemplate::new(&t, bos, eos)).transpose()?;
+    Ok(LanguageModel { name: String::new(), decoder, tokenizer, template, sampling: sampling(&generation) })
+}
+
+/// A template, or the default one of several.
+fn template(json: &Json) -> Option<String> {
+    let default = || json.as_array()?.iter().find(|t| t["name"] == "default")?["template"].as_str();
+    json.as_str().or_else(default).map(str::to_string)
+}
+
+fn sampling(generation: &Json) -> Sampling {
+    let plain = Sampling::default();
+    if generation["do_sample"].as_bool() == Some(false) {
+        return plain;
+    }
+    let float = |key: &str, default: f32| generation[key].as_f64().map_or(default, |x| x as f32);
+    Sampling {
+        temperature: float("temperature", plain.temperature),
+        top_p: float("top_p", plain.top_p),
+        top_k: generation["top_k"].as_u64().map_or(plain.top_k, |k| k as usize),
+        repetition_penalty: float("repetition_penalty", plain.repetition_penalty),
+        ..plain
+    }
+}

@@ -1,0 +1,312 @@
+//! Everything about a decoder that is not a weight, from GGUF's metadata or a `config.json`.
+
+use crate::gguf::Gguf;
+use ir::{Error, Result};
+use serde_json::Value as Json;
+
+/// Layers that a model may have; a file that announces more is refused.
+const LAYERS_MAX: usize = 1024;
+
+/// The activation of a feed-forward network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// x σ(x).
+    Silu,
+    /// GELU by its tanh approximation.
+    GeluTanh,
+    /// GELU.
+    Gelu,
+}
+
+/// Rotary position embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// θ.
+    pub base: f64,
+    /// θ of layers with a sliding window.
+    pub local_base: f64,
+    /// Dimensions of a head that are rotated.
+    pub dims: usize,
+    /// Pairs are neighbors, as GGUF stores Llama's heads; else (i, i + dims / 2).
+    pub is_interleaved: bool,
+    /// How frequencies change for long texts.
+    pub scaling: Scaling,
+}
+
+/// How frequencies are scaled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scaling {
+    /// Not.
+    None,
+    /// All divided by a factor.
+    Linear(f64),
+    /// Llama 3's: low frequencies divided, high ones kept.
+    Llama3 {
+        /// Of low frequencies.
+        factor: f64,
+        /// Turns within the original length below which a frequency is low.
+        low: f64,
+        /// And above which it is high.
+        high: f64,
+        /// The length it was trained with.
+        length: f64,
+    },
+}
+
+/// Mixture of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: usize,
+    /// How many a token uses.
+    pub used: usize,
+    /// Whether the weights of those used are scaled to sum to one.
+    pub is_normalized: bool,
+}
+
+/// The shape of a decoder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The architecture, by GGUF's name.
+    pub architecture: String,
+    /// Layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Tokens it can look back at.
+    pub length_max: usize,
+    /// ε of norms.
+    pub eps: f64,
+    /// LayerNorm instead of RMS norm.
+    pub is_layer_norm: bool,
+    /// Of the feed-forward network.
+    pub activation: Activation,
+    /// None: learned position embeddings.
+    pub rope: Option<Rope>,
+    /// Attention and feed-forward network read the same norm and are added together.
+    pub is_parallel: bool,
+    /// Embeddings are multiplied by this.
+    pub embedding_scale: f64,
+    /// Scores are multiplied by this.
+    pub attention_scale: f64,
+    /// Scores are `c tanh(x / c)`; 0: not.
+    pub attention_softcap: f64,
+    /// Logits are `c tanh(x / c)`; 0: not.
+    pub final_softcap: f64,
+    /// Tokens that a layer with a sliding window looks back at; 0: all.
+    pub window: usize,
+    /// Every so many layers one sees all; 0: none does.
+    pub window_period: usize,
+    /// Mixture of experts.
+    pub experts: Option<Experts>,
+}
+
+impl Config {
+    /// The window of a layer; 0 if it sees all.
+    pub fn layer_window(&self, layer: usize) -> usize {
+        if self.window_period > 0 && (layer + 1).is_multiple_of(self.window_period) { 0 } else { self.window }
+    }
+
+    /// What the architecture decides.
+    fn of(architecture: &str) -> Result<Config> {
+        let plain = Config {
+            architecture: architecture.to_string(),
+            layers: 0,
+            hidden: 0,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            length_max: 0,
+            eps: 1e-5,
+            is_layer_norm: false,
+            activation: Activation::Silu,
+            rope: None,
+            is_parallel: false,
+            embedding_scale: 1.0,
+            attention_scale: 0.0,
+            attention_softcap: 0.0,
+            final_softcap: 0.0,
+            window: 0,
+            window_period: 0,
+            experts: None,
+        };
+        Ok(match architecture {
+            "llama" | "qwen2" | "qwen3" | "qwen2moe" | "qwen3moe" | "phi3" => plain,
+            "gemma2" => Config { activation: Activation::GeluTanh, window_period: 2, ..plain },
+            "gemma3" => Config { activation: Activation::GeluTanh, window_period: 6, ..plain },
+            "gpt2" => Config { activation: Activation::GeluTanh, is_layer_norm: true, ..plain },
+            "phi2" => Config { activation: Activation::GeluTanh, is_layer_norm: true, is_parallel: true, ..plain },
+            other => {
+                let known = "llama, qwen2, qwen3, qwen2moe, qwen3moe, phi2, phi3, gemma2, gemma3, gpt2";
+                return Err(Error::format(format!("architecture {other:?} is not supported; supported: {known}")));
+            }
+        })
+    }
+
+    /// From GGUF's metadata.
+    pub fn from_gguf(g: &Gguf) -> Result<Config> {
+        let arch = g.str("general.architecture")?;
+        let mut c = Config::of(arch)?;
+        let key = |k: &str| format!("{arch}.{k}");
+        let size = |k: &str| g.size(&key(k));
+        let float = |k: &str| g.float(&key(k)).ok();
+        c.layers = size("block_count")?;
+        c.hidden = size("embedding_length")?;
+        c.heads = size("attention.head_count")?;
+        c.kv_heads = size("attention.head_count_kv").unwrap_or(c.heads);
+        c.head_dim = size("attention.key_length").unwrap_or(c.hidden.checked_div(c.heads).unwrap_or(0));
+        c.length_max = size("context_length")?;
+        let eps = if c.is_layer_norm { "attention.layer_norm_epsilon" } else { "attention.layer_norm_rms_epsilon" };
+        c.eps = float(eps).unwrap_or(c.eps);
+        c.window = size("attention.sliding_window").unwrap_or(0);
+        c.attention_softcap = float("attn_logit_softcapping").unwrap_or(0.0);
+        c.final_softcap = float("final_logit_softcapping").unwrap_or(0.0);
+        if let Ok(count) = size("expert_count")
+            && count > 0
+        {
+            let is_normalized = arch != "qwen2moe";
+            c.experts = Some(Experts { count, used: size("expert_used_count")?, is_normalized });
+        }
+        if arch != "gpt2" {
+            let scaling = match g.str(&key("rope.scaling.type")).unwrap_or("none") {
+                "none" => Scaling::None,
+                "linear" => Scaling::Linear(float("rope.scaling.factor").unwrap_or(1.0)),
+                other => return Err(unsupported_scaling(other)),
+            };
+            let base = float("rope.freq_base").unwrap_or(10_000.0);
+            let dims = size("rope.dimension_count").unwrap_or(c.head_dim);
+            c.rope = Some(Rope { base, local_base: base, dims, is_interleaved: arch == "llama", scaling });
+        }
+        c.finish(None)
+    }
+
+    /// From a `config.json`.
+    pub fn from_json(json: &Json) -> Result<Config> {
+        let kind = json["model_type"].as_str().ok_or_else(|| Error::format("config.json: there is no model_type"))?;
+        let arch = match kind {
+            "mistral" | "mixtral" => "llama",
+            "qwen2_moe" => "qwen2moe",
+            "qwen3_moe" => "qwen3moe",
+            "gemma3_text" => "gemma3",
+            "phi" => "phi2",
+            other => other,
+        };
+        let mut c = Config::of(arch)?;
+        let size = |keys: &[&str]| keys.iter().find_map(|k| json[*k].as_u64()).map(|n| n as usize);
+        let float = |keys: &[&str]| keys.iter().find_map(|k| json[*k].as_f64());
+        let need =
+            |keys: &[&str]| size(keys).ok_or_else(|| Error::format(format!("config.json: there is no {:?}", keys[0])));
+        c.layers = need(&["num_hidden_layers", "n_layer"])?;
+        c.hidden = need(&["hidden_size", "n_embd"])?;
+        c.heads = need(&["num_attention_heads", "n_head"])?;
+        c.kv_heads = size(&["num_key_value_heads"]).unwrap_or(c.heads);
+        c.head_dim = size(&["head_dim"]).unwrap_or(c.hidden.checked_div(c.heads).unwrap_or(0));
+        c.length_max = need(&["max_position_embeddings", "n_positions"])?;
+        c.eps = float(&["rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"]).unwrap_or(c.eps);
+        c.activation = match json["hidden_activation"].as_str().or(json["hidden_act"].as_str()) {
+            Some("gelu") => Activation::Gelu,
+            Some("gelu_pytorch_tanh" | "gelu_new") => Activation::GeluTanh,
+            Some("silu") => Activation::Silu,
+            None => c.activation,
+            Some(other) => return Err(Error::format(format!("config.json: activation {other:?} is not supported"))),
+        };
+        let has_window = json["use_sliding_window"].as_bool().unwrap_or(true);
+        c.window = if has_window { size(&["sliding_window"]).unwrap_or(0) } else { 0 };
+        c.window_period = size(&["sliding_window_pattern", "_sliding_window_pattern"]).unwrap_or(c.window_period);
+        c.attention_softcap = float(&["attn_logit_softcapping"]).unwrap_or(0.0);
+        c.final_softcap = float(&["final_logit_softcapping"]).unwrap_or(0.0);
+        if let Some(count) = size(&["num_local_experts", "num_experts"]) {
+            let is_normalized = json["norm_topk_prob"].as_bool().unwrap_or(kind == "mixtral");
+            c.experts = Some(Experts { count, used: need(&["num_experts_per_tok"])?, is_normalized });
+        }
+        if arch != "gpt2" {
+            // Newer files keep all of it in one object.
+            let newer = &json["rope_parameters"];
+            let local = newer["sliding_attention"]["rope_theta"].as_f64().or(float(&["rope_local_base_freq"]));
+            let newer = if newer["full_attention"].is_object() { &newer["full_attention"] } else { newer };
+            let scaling = if newer.is_object() { newer } else { &json["rope_scaling"] };
+            let base = newer["rope_theta"].as_f64().or(float(&["rope_theta"])).unwrap_or(10_000.0);
+            let part = newer["partial_rotary_factor"].as_f64().or(float(&["partial_rotary_factor"]));
+            let part = part.unwrap_or(if arch == "phi2" { 0.5 } else { 1.0 });
+            let dims = (c.head_dim as f64 * part) as usize;
+            let scaling = scaling_of(scaling)?;
+            c.rope = Some(Rope { base, local_base: local.unwrap_or(base), dims, is_interleaved: false, scaling });
+        }
+        c.finish(float(&["query_pre_attn_scalar"]))
+    }
+
+    fn finish(mut self, query_scalar: Option<f64>) -> Result<Config> {
+        let sizes = [self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim, self.length_max];
+        if sizes.contains(&0) || self.layers > LAYERS_MAX || !self.heads.is_multiple_of(self.kv_heads) {
+            let Config { layers, hidden, heads, kv_heads, head_dim, .. } = self;
+            let e = format!("{layers} layers of {hidden}, {heads} heads of {head_dim} on {kv_heads} make no model");
+            return Err(Error::format(e));
+        }
+        if let Some(r) = &mut self.rope {
+            if r.dims > self.head_dim || !r.dims.is_multiple_of(2) || r.dims == 0 {
+                return Err(Error::format(format!("{} dimensions of {} cannot be rotated", r.dims, self.head_dim)));
+            }
+            if self.architecture == "gemma3" && r.local_base == r.base {
+                r.local_base = 10_000.0;
+            }
+        }
+        if self.experts.is_some_and(|e| e.used == 0 || e.used > e.count) {
+            return Err(Error::format(format!("{:?} cannot be", self.experts)));
+        }
+        if self.architecture.starts_with("gemma") {
+            self.embedding_scale = (self.hidden as f64).sqrt();
+        }
+        // Gemma 2 of 27B scales by the width per head instead of the head's.
+        let by_hidden = self.architecture == "gemma2" && self.layers == 46;
+        let default = if by_hidden { self.hidden / self.heads } else { self.head_dim };
+        self.attention_scale = query_scalar.unwrap_or(default as f64).powf(-0.5);
+        Ok(self)
+    }
+
+    /// The inverse frequencies of a layer with this θ.
+    pub fn frequencies(rope: &Rope, base: f64) -> Vec<f32> {
+        let scaled = |f: f64| match rope.scaling {
+            Scaling::None => f,
+            // Layers with a window keep their frequencies.
+            Scaling::Linear(factor) => {
+                if base == rope.base {
+                    f / factor
+                } else {
+                    f
+                }
+            }
+            Scaling::Llama3 { factor, low, high, length } => {
+                let turns = length * f / (2.0 * std::f64::consts::PI);
+                let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                f / factor * (1.0 - smooth) + f * smooth
+            }
+        };
+        (0..rope.dims / 2).map(|i| scaled(base.powf(-2.0 * i as f64 / rope.dims as f64)) as f32).collect()
+    }
+}
+
+fn unsupported_scaling(kind: &str) -> Error {
+    Error::format(format!("rope scaling {kind:?} is not supported; supported: linear, llama3"))
+}
+
+fn scaling_of(json: &Json) -> Result<Scaling> {
+    let kind = json["rope_type"].as_str().or(json["type"].as_str()).unwrap_or("default");
+    let number = |k: &str| json[k].as_f64().ok_or_else(|| Error::format(format!("config.json: rope has no {k:?}")));
+    Ok(match kind {
+        "default" => Scaling::None,
+        "linear" => Scaling::Linear(number("factor")?),
+        "llama3" => Scaling::Llama3 {
+            factor: number("factor")?,
+            low: number("low_freq_factor")?,
+            high: number("high_freq_factor")?,
+            length: number("original_max_position_embeddings")?,
+        },
+        other => return Err(unsupported_scaling(other)),
+    })
+}

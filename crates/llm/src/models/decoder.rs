@@ -1,0 +1,222 @@
+//! A decoder: what Llama, Mistral, Qwen, Gemma, GPT-2, Phi and Mixtral have in common. What tells them apart is in
+//! [`Config`], or in which weights a file has.
+
+use super::attend::{Attend, Scores};
+use super::config::Config;
+use super::layers::{FeedForward, Linear, Mlp, Moe, Norm};
+use super::weights::{Matrix, Source};
+use ir::{DType, Result};
+use tensor::Tensor;
+
+/// A layer.
+#[derive(Debug)]
+pub struct Layer {
+    attn_norm: Norm,
+    /// Queries, keys and values; one matrix or three.
+    qkv: Vec<Linear>,
+    q_norm: Option<Norm>,
+    k_norm: Option<Norm>,
+    output: Linear,
+    /// After attention, before it is added.
+    post_attn: Option<Norm>,
+    ffn_norm: Option<Norm>,
+    ffn: FeedForward,
+    post_ffn: Option<Norm>,
+}
+
+/// A decoder with its weights.
+#[derive(Debug)]
+pub struct Decoder {
+    /// Its shape.
+    pub config: Config,
+    embedding: Matrix,
+    positions: Option<Tensor>,
+    layers: Vec<Layer>,
+    norm: Norm,
+    /// None: the embedding is the head as well.
+    head: Option<Linear>,
+    /// Divisors of rotary frequencies.
+    rope_factors: Option<Vec<f32>>,
+}
+
+/// Cosines and sines `[tokens, 1, dims / 2]`.
+type Angles = [Tensor; 2];
+
+impl Decoder {
+    /// Reads the weights.
+    pub fn load(source: &dyn Source, config: Config) -> Result<Decoder> {
+        let c = &config;
+        let layers = (0..c.layers).map(|i| Layer::load(source, i, c)).collect::<Result<Vec<_>>>()?;
+        let position = "position_embd.weight";
+        let positions = if source.has(position) { Some(source.floats(position)?.into()) } else { None };
+        let factors = "rope_freqs.weight";
+        let rope_factors = if source.has(factors) { Some(source.floats(factors)?.to_vec::<f32>()?) } else { None };
+        Ok(Decoder {
+            embedding: source.matrix("token_embd.weight")?,
+            positions,
+            layers,
+            norm: Norm::load(source, "output_norm", c.eps, c.is_layer_norm)?,
+            head: Linear::find(source, "output")?,
+            rope_factors,
+            config,
+        })
+    }
+    /// Tokens of the vocabulary.
+    pub fn vocabulary(&self) -> Result<usize> {
+        Ok(self.embedding.sizes()?.0)
+    }
+    /// Linear layers that adapters can be added to.
+    pub fn linears(&mut self) -> impl Iterator<Item = &mut Linear> {
+        self.layers.iter_mut().flat_map(|l| {
+            let ffn: Box<dyn Iterator<Item = &mut Linear>> = match &mut l.ffn {
+                FeedForward::Dense(mlp) => Box::new(mlp.linears()),
+                FeedForward::Experts(_) => Box::new(std::iter::empty()),
+            };
+            l.qkv.iter_mut().chain([&mut l.output]).chain(ffn)
+        })
+    }
+
+    fn angles(&self, positions: &Tensor, base: f64) -> Result<Option<Angles>> {
+        let Some(rope) = &self.config.rope else { return Ok(None) };
+        let mut f = Config::frequencies(rope, base);
+        if let Some(factors) = &self.rope_factors {
+            f.iter_mut().zip(factors).for_each(|(f, d)| *f /= d);
+        }
+        let width = f.len();
+        let frequencies = Tensor::from(ir::Literal::new([1, width], &f)?);
+        let angle = positions.cast(DType::F32).unsqueeze(-1) * frequencies;
+        let angle = angle.unsqueeze(1);
+        Ok(Some([angle.cos(), angle.sin()]))
+    }
+
+    /// The residual stream after the last norm, `[tokens, hidden]`, of tokens at these positions (both i32
+    /// `[tokens]`).
+    pub fn hidden(&self, tokens: &Tensor, positions: &Tensor, attend: &dyn Attend) -> Result<Tensor> {
+        let c = &self.config;
+        let mut x = self.embedding.rows(tokens);
+        if c.embedding_scale != 1.0 {
+            x = x * c.embedding_scale;
+        }
+        if let Some(p) = &self.positions {
+            x = x + p.embedding(positions);
+        }
+        let base = c.rope.as_ref().map_or((0.0, 0.0), |r| (r.base, r.local_base));
+        let global = self.angles(positions, base.0)?;
+        let local = if base.0 == base.1 { global.clone() } else { self.angles(positions, base.1)? };
+        for (i, layer) in self.layers.iter().enumerate() {
+            let window = c.layer_window(i);
+            let angles = if window > 0 { &local } else { &global };
+            let scores = Scores { scale: c.attention_scale, window, softcap: c.attention_softcap };
+            x = layer.forward(&x, c, angles.as_ref(), &|q, k, v| attend.attend(i, q, k, v, scores))?;
+        }
+        Ok(self.norm.forward(&x))
+    }
+
+    /// Logits `[rows, vocabulary]` of such rows.
+    pub fn logits(&self, hidden: &Tensor) -> Tensor {
+        let z = match &self.head {
+            Some(head) => head.forward(hidden),
+            None => self.embedding.apply(hidden),
+        };
+        let cap = self.config.final_softcap;
+        if cap > 0.0 { (z / cap).tanh() * cap } else { z }
+    }
+}
+
+/// Attention of queries with keys and values `[tokens, heads, head_dim]`.
+type Attention<'a> = &'a dyn Fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+
+impl Layer {
+    fn load(source: &dyn Source, i: usize, c: &Config) -> Result<Layer> {
+        let at = |name: &str| format!("blk.{i}.{name}");
+        let linear = |name: &str| Linear::load(source, &at(name));
+        let norm = |name: &str| Norm::find(source, &at(name), c);
+        let qkv = match Linear::find(source, &at("attn_qkv"))? {
+            Some(all) => vec![all],
+            None => vec![linear("attn_q")?, linear("attn_k")?, linear("attn_v")?],
+        };
+        let ffn = match c.experts {
+            Some(e) if source.has(&at("ffn_gate_exps.weight")) => {
+                FeedForward::Experts(Moe::load(source, &at("ffn"), c, e)?)
+            }
+            _ => FeedForward::Dense(Mlp::load(source, &at("ffn"), "", c)?),
+        };
+        Ok(Layer {
+            attn_norm: Norm::load(source, &at("attn_norm"), c.eps, c.is_layer_norm)?,
+            qkv,
+            q_norm: norm("attn_q_norm")?,
+            k_norm: norm("attn_k_norm")?,
+            output: linear("attn_output")?,
+            post_attn: norm("post_attention_norm")?,
+            ffn_norm: norm("ffn_norm")?,
+            ffn,
+            post_ffn: norm("post_ffw_norm")?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor, c: &Config, angles: Option<&Angles>, attention: Attention) -> Result<Tensor> {
+        let normed = self.attn_norm.forward(x);
+        let mut a = self.attend(&normed, c, angles, attention)?;
+        if let Some(n) = &self.post_attn {
+            a = n.forward(&a);
+        }
+        if c.is_parallel {
+            let f = match &self.ffn_norm {
+                Some(n) => self.feed(&n.forward(x))?,
+                None => self.feed(&normed)?,
+            };
+            return Ok(x + a + f);
+        }
+        let x = x + a;
+        let normed = self.ffn_norm.as_ref().map_or_else(|| x.clone(), |n| n.forward(&x));
+        let mut f = self.feed(&normed)?;
+        if let Some(n) = &self.post_ffn {
+            f = n.forward(&f);
+        }
+        Ok(x + f)
+    }
+
+    fn feed(&self, x: &Tensor) -> Result<Tensor> {
+        match &self.ffn {
+            FeedForward::Dense(mlp) => Ok(mlp.forward(x)),
+            FeedForward::Experts(moe) => moe.forward(x),
+        }
+    }
+
+    fn attend(&self, x: &Tensor, c: &Config, angles: Option<&Angles>, attention: Attention) -> Result<Tensor> {
+        let (t, d) = (x.shape()?[0], c.head_dim);
+        let widths = [c.heads * d, c.kv_heads * d, c.kv_heads * d];
+        let [q, k, v] = match &self.qkv[..] {
+            [all] => {
+                let all = all.forward(x);
+                let part = |i: usize| all.narrow(-1, widths[..i].iter().sum(), widths[i]);
+                [part(0), part(1), part(2)]
+            }
+            [q, k, v] => [q.forward(x), k.forward(x), v.forward(x)],
+            _ => return Err(ir::Error::bug("queries, keys and values are one matrix or three")),
+        };
+        let heads = |y: Tensor, n: usize, norm: &Option<Norm>| {
+            let y = y.reshape([t, n, d]);
+            norm.as_ref().map_or_else(|| y.clone(), |n| n.forward(&y))
+        };
+        let (mut q, mut k) = (heads(q, c.heads, &self.q_norm), heads(k, c.kv_heads, &self.k_norm));
+        if let (Some(angles), Some(rope)) = (angles, &c.rope) {
+            (q, k) = (
+                rotated(&q, angles, rope.dims, rope.is_interleaved),
+                rotated(&k, angles, rope.dims, rope.is_interleaved),
+            );
+        }
+        let y = attention(&q, &k, &v.reshape([t, c.kv_heads, d]))?;
+        Ok(self.output.forward(&y.reshape([t, c.heads * d])))
+    }
+}
+
+/// The first `dims` of each head rotated.
+fn rotated(x: &Tensor, [cos, sin]: &Angles, dims: usize, is_interleaved: bool) -> Tensor {
+    let width = x.shape().map_or(dims, |s| s[2]);
+    if dims == width {
+        return x.rope(cos, sin, is_interleaved);
+    }
+    let first = x.narrow(-1, 0, dims).rope(cos, sin, is_interleaved);
+    Tensor::concat(&[first, x.narrow(-1, dims, width - dims)], -1)
+}

@@ -1,0 +1,218 @@
+//! Building blocks of language models. Weights are constants of the program that reads them, so that they may stay
+//! quantized; adapters are variables.
+
+use super::config::{Activation, Config, Experts};
+use super::weights::{Matrix, Source};
+use ir::{DType, Result};
+use tensor::{Tensor, Variable};
+
+/// A low-rank adapter: `x Aᵀ Bᵀ · scale` is added to the result of a linear layer.
+#[derive(Clone, Debug)]
+pub struct Lora {
+    /// `[rank, in]`.
+    pub a: Variable,
+    /// `[out, rank]`.
+    pub b: Variable,
+    /// α / rank.
+    pub scale: f64,
+}
+
+/// x Wᵀ + b.
+#[derive(Debug)]
+pub struct Linear {
+    /// Its name in GGUF, without the ending.
+    pub name: String,
+    /// W.
+    pub weight: Matrix,
+    /// b.
+    pub bias: Option<Tensor>,
+    /// An adapter.
+    pub lora: Option<Lora>,
+}
+
+impl Linear {
+    /// Reads `name.weight` and, if it is there, `name.bias`.
+    pub fn load(source: &dyn Source, name: &str) -> Result<Linear> {
+        let bias = format!("{name}.bias");
+        let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
+        Ok(Linear { name: name.to_string(), weight: source.matrix(&format!("{name}.weight"))?, bias, lora: None })
+    }
+    /// Reads it if it is there.
+    pub fn find(source: &dyn Source, name: &str) -> Result<Option<Linear>> {
+        if source.has(&format!("{name}.weight")) { Linear::load(source, name).map(Some) } else { Ok(None) }
+    }
+    /// Its result.
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        let mut y = self.weight.apply(x);
+        if let Some(b) = &self.bias {
+            y = y + b;
+        }
+        if let Some(l) = &self.lora {
+            y = y + x.linear(&l.a.tensor(), None).linear(&l.b.tensor(), None) * l.scale;
+        }
+        y
+    }
+}
+
+/// RMS norm or LayerNorm over the last axis.
+#[derive(Debug)]
+pub struct Norm {
+    weight: Tensor,
+    bias: Option<Tensor>,
+    eps: f64,
+    is_layer_norm: bool,
+}
+
+impl Norm {
+    /// Reads `name.weight` and, if it is there, `name.bias`.
+    pub fn load(source: &dyn Source, name: &str, eps: f64, is_layer_norm: bool) -> Result<Norm> {
+        let weight = source.floats(&format!("{name}.weight"))?.into();
+        let bias = format!("{name}.bias");
+        let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
+        Ok(Norm { weight, bias, eps, is_layer_norm })
+    }
+    /// Reads it if it is there.
+    pub fn find(source: &dyn Source, name: &str, c: &Config) -> Result<Option<Norm>> {
+        if !source.has(&format!("{name}.weight")) {
+            return Ok(None);
+        }
+        Norm::load(source, name, c.eps, c.is_layer_norm).map(Some)
+    }
+    /// Its result.
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        if self.is_layer_norm {
+            x.layer_norm(1, Some(&self.weight), self.bias.as_ref(), self.eps)
+        } else {
+            x.rms_norm(1, Some(&self.weight), self.eps)
+        }
+    }
+}
+
+impl Activation {
+    /// Elementwise.
+    pub fn apply(self, x: &Tensor) -> Tensor {
+        match self {
+            Activation::Silu => x.silu(),
+            Activation::GeluTanh => x.gelu_tanh(),
+            Activation::Gelu => x.gelu(),
+        }
+    }
+}
+
+/// A feed-forward network, gated or not.
+#[derive(Debug)]
+pub struct Mlp {
+    /// The gate.
+    pub gate: Option<Linear>,
+    /// Up; the gate comes first in it if it is not apart but the network is gated.
+    pub up: Linear,
+    /// Down.
+    pub down: Linear,
+    is_fused: bool,
+    activation: Activation,
+}
+
+impl Mlp {
+    /// Reads `{at}_gate{tail}` and so on.
+    pub fn load(source: &dyn Source, at: &str, tail: &str, c: &Config) -> Result<Mlp> {
+        let gate = Linear::find(source, &format!("{at}_gate{tail}"))?;
+        let fused = format!("{at}_gate_up{tail}");
+        let is_fused_apart = source.has(&format!("{fused}.weight"));
+        let up = if is_fused_apart { fused } else { format!("{at}_up{tail}") };
+        let up = Linear::load(source, &up)?;
+        let down = Linear::load(source, &format!("{at}_down{tail}"))?;
+        let is_fused = gate.is_none() && up.weight.sizes()?.0 == 2 * down.weight.sizes()?.1;
+        Ok(Mlp { gate, up, down, is_fused, activation: c.activation })
+    }
+    /// Its result.
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        let up = self.up.forward(x);
+        let inner = match &self.gate {
+            Some(gate) => self.activation.apply(&gate.forward(x)) * up,
+            None if self.is_fused => {
+                let half = up.shape().map_or(0, |s| s.last().copied().unwrap_or(0) / 2);
+                self.activation.apply(&up.narrow(-1, 0, half)) * up.narrow(-1, half, half)
+            }
+            None => self.activation.apply(&up),
+        };
+        self.down.forward(&inner)
+    }
+    /// Its linear layers.
+    pub fn linears(&mut self) -> impl Iterator<Item = &mut Linear> {
+        self.gate.iter_mut().chain([&mut self.up, &mut self.down])
+    }
+}
+
+/// Experts of which a router chooses a few for each token.
+#[derive(Debug)]
+pub struct Moe {
+    router: Linear,
+    gate: Matrix,
+    up: Matrix,
+    down: Matrix,
+    /// Used by every token, with a gate of its own.
+    shared: Option<(Mlp, Option<Linear>)>,
+    experts: Experts,
+    activation: Activation,
+}
+
+impl Moe {
+    /// Reads the experts of the layer at `at`.
+    pub fn load(source: &dyn Source, at: &str, c: &Config, experts: Experts) -> Result<Moe> {
+        let matrix = |name: &str| source.matrix(&format!("{at}_{name}_exps.weight"));
+        let has_shared = source.has(&format!("{at}_up_shexp.weight"));
+        let shared = if has_shared {
+            Some((Mlp::load(source, at, "_shexp", c)?, Linear::find(source, &format!("{at}_gate_inp_shexp"))?))
+        } else {
+            None
+        };
+        Ok(Moe {
+            router: Linear::load(source, &format!("{at}_gate_inp"))?,
+            gate: matrix("gate")?,
+            up: matrix("up")?,
+            down: matrix("down")?,
+            shared,
+            experts,
+            activation: c.activation,
+        })
+    }
+
+    /// The weight of every expert for every token `[tokens, experts]`; zero for those not used.
+    fn weights(&self, x: &Tensor) -> Tensor {
+        let p = self.router.forward(x).softmax(-1);
+        let [values, index] = p.top_k(self.experts.used, -1);
+        let values = if self.experts.is_normalized { &values / values.sum_keep(&[-1i64][..]) } else { values };
+        (index.one_hot(self.experts.count, DType::F32) * values.unsqueeze(-1)).sum(-2)
+    }
+
+    /// The result for `[tokens, hidden]`. Every expert computes every token, and the weights choose.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (shape, n) = (x.shape()?, self.experts.count);
+        let (tokens, hidden) = (shape[0], shape[1]);
+        let inner = self.activation.apply(&self.gate.apply(x)) * self.up.apply(x);
+        let width = inner.shape()?[1] / n;
+        // The experts' shares of `down` stand below each other: [experts, hidden, width].
+        let down = self.down.floats().reshape([n, hidden, width]);
+        let inner = inner.reshape([tokens, n, width]).permute(&[1, 0, 2]);
+        let out = inner.matmul(down.permute(&[0, 2, 1]));
+        let weights = self.weights(x).permute(&[1, 0]).unsqueeze(-1);
+        let mut y = (out * weights).sum(0);
+        if let Some((mlp, gate)) = &self.shared {
+            let s = mlp.forward(x);
+            y = y + match gate {
+                Some(g) => s * g.forward(x).sigmoid(),
+                None => s,
+            };
+        }
+        Ok(y)
+    }
+}
+
+/// The feed-forward part of a layer.
+#[derive(Debug)]
+pub enum FeedForward {
+    /// One network.
+    Dense(Mlp),
+    /// Experts.
+    Experts(Moe),
+}

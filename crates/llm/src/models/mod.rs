@@ -1,0 +1,28 @@
+//! Models: their shapes, their weights, and the tensor code that runs them.
+
+pub mod attend;
+mod bert;
+mod config;
+mod decoder;
+mod layers;
+mod names;
+mod weights;
+
+pub use bert::Bert;
+pub use config::{Activation, Config, Experts, Rope, Scaling};
+pub use decoder::Decoder;
+pub use layers::{Linear, Lora};
+pub use names::peft_name;
+pub use weights::{Folder, Matrix, Source};
+
+use memmap2::Mmap;
+
+/// Maps a file of weights.
+pub(crate) fn map(file: &std::fs::File) -> std::io::Result<Mmap> {
+    // SAFETY: the mapping is read-only. A process that truncates the file meanwhile ends this one with SIGBUS, as with
+    // any mapped file; no value read from it is trusted.
+    #[allow(unsafe_code)]
+    unsafe {
+        Mmap::map(file)
+    }
+}

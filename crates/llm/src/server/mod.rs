@@ -1,0 +1,10 @@
+//! OpenAI's interface over HTTP: chat, completions, embeddings, models; streams as server-sent events.
+
+mod answer;
+mod failure;
+mod request;
+mod routes;
+
+pub use routes::{Api, router};
+pub use serve::Keys;
+pub use serve::listen::{serve_routes, tls};

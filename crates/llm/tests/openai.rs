@@ -1,0 +1,222 @@
+//! OpenAI's interface, spoken over a socket.
+
+use cpu as _;
+use serde_json::{Value as Json, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+use talweg_llm::engine::{Handle, Options};
+use talweg_llm::gguf::Format;
+use talweg_llm::server::{Api, Keys, router};
+
+mod tiny;
+
+struct Server {
+    address: SocketAddr,
+    api: Arc<Api>,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<bool>>,
+}
+
+impl Server {
+    fn start(open_max: usize, keys: Option<Keys>) -> Server {
+        let options = Options { tokens_max: 32, sequences_max: 4, block_tokens: 4, ..Options::default() };
+        let handle = Handle::start(tiny::load(Format::F32), options, open_max).unwrap();
+        let api = Arc::new(Api::new(handle, "tiny", keys));
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let (to, from) = std::sync::mpsc::channel();
+        let routes = router(api.clone(), 1 << 20);
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                to.send(listener.local_addr().unwrap()).unwrap();
+                let ended = async { drop(stopped.await) };
+                talweg_llm::server::serve_routes(listener, routes, None, 64, Duration::from_secs(10), ended).await
+            })
+        };
+        let thread = Some(std::thread::spawn(run));
+        Server { address: from.recv().unwrap(), api, stop: Some(stop), thread }
+    }
+    fn open(&self, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
+        let mut s = TcpStream::connect(self.address).unwrap();
+        let n = body.len();
+        write!(
+            s,
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}Content-Length: {n}\r\n\r\n{body}"
+        )
+        .unwrap();
+        s
+    }
+    fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> (u16, String, String) {
+        let mut text = String::new();
+        self.open(method, path, head, body).read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body =
+            if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.into() };
+        (status, head.to_lowercase(), body)
+    }
+    fn post(&self, path: &str, body: Json) -> (u16, Json) {
+        let (status, _, text) = self.ask("POST", path, "", &body.to_string());
+        (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
+    }
+    /// The events of a stream.
+    fn stream(&self, path: &str, body: Json) -> Vec<String> {
+        let (status, head, text) = self.ask("POST", path, "", &body.to_string());
+        assert!(status == 200 && head.contains("text/event-stream"), "{text}");
+        text.split("\n\n").filter(|e| !e.is_empty()).map(|e| e.strip_prefix("data: ").unwrap().to_string()).collect()
+    }
+    fn metric(&self, name: &str) -> f64 {
+        let (_, _, text) = self.ask("GET", "/metrics", "", "");
+        let line = text.lines().find(|l| l.starts_with(&format!("{name}{{"))).unwrap_or_else(|| panic!("{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        assert!(self.thread.take().unwrap().join().unwrap(), "the server drained");
+    }
+}
+
+fn unchunked(mut text: &str) -> String {
+    let mut out = String::new();
+    while let Some((size, rest)) = text.split_once("\r\n") {
+        let n = usize::from_str_radix(size, 16).unwrap();
+        if n == 0 {
+            break;
+        }
+        out += &rest[..n];
+        text = &rest[n + 2..];
+    }
+    out
+}
+
+fn hello() -> Json {
+    json!({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "temperature": 0, "max_tokens": 6,
+           "ignore_eos": true})
+}
+
+#[test]
+fn chats_are_answered_whole_and_in_parts() {
+    let server = Server::start(8, None);
+    let mut body = hello();
+    (body["logprobs"], body["top_logprobs"]) = (json!(true), json!(2));
+    let (status, whole) = server.post("/v1/chat/completions", body.clone());
+    assert_eq!(status, 200, "{whole}");
+    let choice = &whole["choices"][0];
+    assert_eq!((&choice["finish_reason"], &whole["usage"]["completion_tokens"]), (&json!("length"), &json!(6)));
+    assert_eq!(choice["logprobs"]["content"].as_array().unwrap().len(), 6);
+    let first = &choice["logprobs"]["content"][0];
+    assert_eq!(first["logprob"], first["top_logprobs"][0]["logprob"], "greedy takes the likeliest");
+    // The second time the prompt's blocks are shared.
+    body = hello();
+    (body["stream"], body["stream_options"]) = (json!(true), json!({"include_usage": true}));
+    let events = server.stream("/v1/chat/completions", body);
+    assert_eq!(events.last().unwrap(), "[DONE]");
+    let chunks: Vec<Json> = events[..events.len() - 1].iter().map(|e| serde_json::from_str(e).unwrap()).collect();
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    let text: String = chunks.iter().filter_map(|c| c["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, choice["message"]["content"].as_str().unwrap());
+    let usage = &chunks.last().unwrap()["usage"];
+    assert!(usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() > 0, "{usage}");
+    assert_eq!(server.metric("vllm:generation_tokens_total"), 12.0);
+    assert_eq!(server.metric("vllm:kv_cache_usage_perc"), 0.0);
+}
+
+#[test]
+fn completions_take_every_form_of_prompt() {
+    let server = Server::start(16, None);
+    let ask = |prompt: Json| {
+        let body = json!({"prompt": prompt, "temperature": 0, "max_tokens": 3, "ignore_eos": true, "logprobs": 1});
+        let (status, answer) = server.post("/v1/completions", body);
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["text"].as_str().unwrap().to_string())
+            .collect::<Vec<_>>()
+    };
+    let want = ask(json!("ab"));
+    assert_eq!(ask(json!([97, 98])), want);
+    assert_eq!(ask(json!(["ab", "ab"])), [want[0].clone(), want[0].clone()]);
+    assert_eq!(ask(json!([[97, 98]])), want);
+    // Benchmarks ask for the log probabilities of a given text.
+    let body = json!({"prompt": "abc", "echo": true, "logprobs": 1, "max_tokens": 0});
+    let (status, answer) = server.post("/v1/completions", body);
+    let logprobs = &answer["choices"][0]["logprobs"];
+    assert_eq!((status, &answer["choices"][0]["text"]), (200, &json!("abc")));
+    assert_eq!((&logprobs["tokens"], &logprobs["token_logprobs"][0]), (&json!(["a", "b", "c"]), &Json::Null));
+    assert!(logprobs["token_logprobs"][2].as_f64().unwrap() < 0.0);
+    // A seed gives the same text, also as one of several.
+    let drawn = |n: u32| {
+        let body = json!({"prompt": "ab", "temperature": 1.0, "seed": 5, "max_tokens": 8, "n": n, "ignore_eos": true});
+        server.post("/v1/completions", body).1["choices"][0]["text"].clone()
+    };
+    assert_eq!(drawn(1), drawn(3));
+    let (_, embedded) = server.post("/v1/embeddings", json!({"input": ["ab", "abc"]}));
+    let row = embedded["data"][1]["embedding"].as_array().unwrap();
+    let norm: f64 = row.iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
+    assert!(row.len() == tiny::HIDDEN && (norm - 1.0).abs() < 1e-5);
+    let (_, tokens) = server.post("/tokenize", json!({"prompt": "ab"}));
+    assert_eq!(tokens, json!({"count": 2, "max_model_len": tiny::LENGTH, "tokens": [97, 98]}));
+    assert_eq!(server.post("/detokenize", json!({"tokens": [97, 98]})).1["prompt"], "ab");
+}
+
+#[test]
+fn what_cannot_be_answered_says_why() {
+    let keys = Keys::parse(r#"[{"key": "0123456789abcdef", "name": "test"}]"#).unwrap();
+    let server = Server::start(1, Some(keys));
+    let key = "Authorization: Bearer 0123456789abcdef\r\n";
+    let ask = |path: &str, body: Json| {
+        let (status, head, text) = server.ask("POST", path, key, &body.to_string());
+        (status, head, serde_json::from_str::<Json>(&text).unwrap()["error"].clone())
+    };
+    assert_eq!(server.ask("GET", "/v1/models", "", "").0, 401);
+    assert_eq!(server.ask("GET", "/v1/models", key, "").0, 200);
+    assert_eq!(server.ask("GET", "/health", "", "").0, 200);
+    let (status, _, e) = ask("/v1/completions", json!({"model": "other", "prompt": "a"}));
+    assert_eq!((status, &e["code"]), (404, &json!("model_not_found")));
+    for (body, param) in [
+        (json!({"prompt": "a", "temperature": "hot"}), "temperature"),
+        (json!({"prompt": []}), "prompt"),
+        (json!({"prompt": "a", "n": 1000}), "n"),
+        (json!({"prompt": "a", "stop": 3}), "stop"),
+        (json!({"prompt": vec![1; 500]}), "messages"),
+    ] {
+        let (status, _, e) = ask("/v1/completions", body);
+        assert_eq!((status, &e["param"], &e["type"]), (400, &json!(param), &json!("invalid_request_error")));
+    }
+    assert_eq!(ask("/v1/chat/completions", json!({"messages": []})).0, 400);
+    assert_eq!(ask("/v1/completions", json!({"prompt": "a", "top_p": 2.0})).0, 400);
+    // One request is as many as this server takes.
+    let (status, head, e) = ask("/v1/completions", json!({"prompt": "a", "n": 2, "max_tokens": 100}));
+    assert_eq!((status, &e["type"]), (429, &json!("rate_limit_error")));
+    assert!(head.contains("retry-after: 1"));
+    assert_eq!(server.ask("POST", "/v1/completions", key, "{").0, 400);
+    assert_eq!(server.ask("GET", "/nothing", key, "").0, 404);
+}
+
+#[test]
+fn clients_that_go_away_free_their_kv() {
+    let server = Server::start(64, None);
+    for i in 0..40 {
+        let body = json!({"prompt": format!("{i} goes away"), "max_tokens": 110, "stream": true, "ignore_eos": true});
+        let mut s = server.open("POST", "/v1/completions", "", &body.to_string());
+        if i % 2 == 0 {
+            let mut some = [0; 64];
+            s.read_exact(&mut some).unwrap();
+        }
+        drop(s);
+    }
+    let begun = std::time::Instant::now();
+    while server.api.handle().open() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} are open", server.api.handle().open());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(server.metric("vllm:kv_cache_usage_perc"), 0.0);
+}
