@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)]
 
+use ir::blocks::Format;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use talweg_cpu::kernels::attention::{Attention, Rows, RowsMut, Saved};
@@ -11,6 +12,7 @@ use talweg_cpu::kernels::conv::Conv;
 use talweg_cpu::kernels::gemm::int8::{Right, Side};
 use talweg_cpu::kernels::gemm::{Gemm, Mat};
 use talweg_cpu::kernels::pooling;
+use talweg_cpu::kernels::quant::{Ends, QuantizedGemm};
 use talweg_cpu::kernels::window::Window;
 use talweg_cpu::{pool, vmath::f32s};
 
@@ -59,6 +61,38 @@ fn main() {
     products(&report);
     convolutions(&report);
     attentions(&report);
+    quantized(&report);
+}
+
+/// GEMMs with block-quantized weights, one row (bytes of weights a second, beside plain reading) and many.
+fn quantized(report: &Report) {
+    let (n, k) = (1536 * 32, 2048);
+    let words = vec![1u64; n * k / 8];
+    report.time("quantized: read f8 weights once", (n * k) as f64, "GB/s", || {
+        pool::parallel_for(64, &|i| {
+            let part = &words[i * words.len() / 64..(i + 1) * words.len() / 64];
+            black_box(part.iter().fold(0u64, |a, &b| a.wrapping_add(b)));
+        });
+    });
+    for format in Format::BLOCKS {
+        // Scales of 16 bits with an exponent in the middle: the bytes do not matter, but infinities do.
+        let w = vec![0x2au8; format.bytes(n * k).unwrap_or(0)];
+        for (m, interleaved) in [(1, false), (1, true), (8, false), (8, true), (256, false)] {
+            let (x, mut y) = (fill(m * k), vec![0f32; m * n]);
+            let gemm = QuantizedGemm { format, m, n, k, int8: true, interleaved };
+            let to = pool::Shared::new(y.as_mut_ptr());
+            let ends = Ends {
+                read: &|i, row| row.copy_from_slice(&x[i * k..][..k]),
+                // SAFETY: tasks write their own parts.
+                write: &|i, j, sums| unsafe { to.slice(i * n + j, sums.len()) }.copy_from_slice(sums),
+            };
+            let layout = if interleaved { "interleaved" } else { "rows" };
+            let name = format!("quantized {} {layout} m={m}", format.attr());
+            let (work, unit) = if m == 1 { (w.len(), "GB/s") } else { (2 * m * n * k, "Gop/s") };
+            // SAFETY: whole rows of weights.
+            report.time(&name, work as f64, unit, || unsafe { gemm.run(w.as_ptr(), &ends) });
+        }
+    }
 }
 
 fn vector_functions(report: &Report) {

@@ -67,6 +67,32 @@ fn an_input_that_nobody_else_holds_is_overwritten() {
     assert_ne!(got[0].bytes().as_ptr(), got[1].bytes().as_ptr());
 }
 
+/// A layer of a decode step: rows are written into a KV cache, over which the token then looks.
+#[test]
+fn a_paged_cache_is_written_in_place() {
+    let mut net = Net::default();
+    let (cache, x) = (net.input(&[6, 4, 2, 8]), net.input(&[1, 2, 8]));
+    let ints = |net: &mut Net, shape: &[usize]| net.0.input("", &Type::new(DType::I32, shape), SITE);
+    let (at, tables) = (ints(&mut net, &[1]), ints(&mut net, &[6, 3]));
+    let new = net.f("paged_write", &[cache, x, at]);
+    let attrs = Attrs::new().with("scale", 0.5).with("window", 0i64).with("softcap", 0.0);
+    let y = net.op("paged_attention", &[x, new, new, tables, at, at], attrs);
+    let program = net.compile(&[new, y]);
+    let inputs = || {
+        let tables = Literal::generate([6, 3], |i| i as i32 % 6);
+        vec![ramp(&[6, 4, 2, 8]), ramp(&[1, 2, 8]), Literal::generate([1], |_| 5i32), tables]
+    };
+    let want = reference::run(&net.0, &inputs()).unwrap();
+    let given = inputs();
+    let address = given[0].bytes().as_ptr();
+    let got = run(program.as_ref(), given);
+    assert_eq!(got[0], want[0]);
+    assert_eq!(got[0].bytes().as_ptr(), address, "the cache was copied");
+    for (a, b) in got[1].to_f64().iter().zip(want[1].to_f64()) {
+        assert!((a - b).abs() < 1e-5, "{a} instead of {b}");
+    }
+}
+
 #[test]
 fn an_input_that_somebody_holds_is_left_alone() {
     let (mut net, outs) = update();

@@ -27,6 +27,8 @@ mod indexing;
 mod interrupt;
 mod jit;
 mod layers;
+#[cfg(feature = "llm")]
+mod llm;
 mod methods;
 mod metrics;
 mod observe;
@@ -68,6 +70,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     jit::register(m)?;
     graph::register(m)?;
     layers::register(m)?;
+    #[cfg(feature = "llm")]
+    llm::register(m)?;
     optim::register(m)?;
     parallel::register(m)?;
     table::register(m)?;

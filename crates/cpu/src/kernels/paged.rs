@@ -218,23 +218,7 @@ impl Paged<'_> {
         let start = (task.segment * SEGMENT).max(seen / TILE * TILE);
         for first in (start..end).step_by(TILE) {
             let keys = TILE.min(end - first);
-            let mut is_valid = [false; TILE];
-            for j in 0..keys {
-                let p = first + j;
-                let block = usize::try_from(table[p / self.block_size]).ok().filter(|b| *b < self.blocks);
-                let (to_k, to_v) = (&mut rows_k[j * padded..][..d], &mut rows_v[j * padded..][..d]);
-                match block.filter(|_| p >= seen) {
-                    Some(b) => {
-                        is_valid[j] = true;
-                        k.read(b * self.block_size + p % self.block_size, task.head, to_k);
-                        v.read(b * self.block_size + p % self.block_size, task.head, to_v);
-                    }
-                    None => {
-                        to_k.fill(0.0);
-                        to_v.fill(0.0);
-                    }
-                }
-            }
+            let is_valid = self.load_tile(table, task.head, [first, keys, seen], [k, v], [rows_k, rows_v]);
             // SAFETY: all of them have `padded` columns and whole strips of rows.
             unsafe {
                 transpose(rows_k.as_ptr(), d, padded, kt.ptr());
@@ -260,6 +244,34 @@ impl Paged<'_> {
                 }
             }
         }
+    }
+
+    /// Copies the keys and values of a tile, and says which there are: blocks outside of the cache are zeros, and so is
+    /// what comes before the first key that is seen.
+    fn load_tile(
+        &self,
+        table: &[i32],
+        head: usize,
+        [first, keys, seen]: [usize; 3],
+        [k, v]: [&dyn Cache; 2],
+        [rows_k, rows_v]: [&mut [f32]; 2],
+    ) -> [bool; TILE] {
+        let padded = self.padded();
+        let mut is_valid = [false; TILE];
+        for j in 0..keys {
+            let p = first + j;
+            let block = usize::try_from(table[p / self.block_size]).ok().filter(|b| *b < self.blocks);
+            let (to_k, to_v) = (&mut rows_k[j * padded..][..self.d], &mut rows_v[j * padded..][..self.d]);
+            if let Some(b) = block.filter(|_| p >= seen) {
+                is_valid[j] = true;
+                k.read(b * self.block_size + p % self.block_size, head, to_k);
+                v.read(b * self.block_size + p % self.block_size, head, to_v);
+            } else {
+                to_k.fill(0.0);
+                to_v.fill(0.0);
+            }
+        }
+        is_valid
     }
 
     /// Turns scores into weights, and brings a row's sums to the new maximum.

@@ -7,6 +7,8 @@ mod explain;
 mod export;
 mod inspect;
 mod launch;
+#[cfg(feature = "llm")]
+mod llm;
 mod page;
 mod plot;
 mod quickstart;
@@ -61,6 +63,18 @@ enum Command {
     /// Run a model once, here or at a server; without inputs, show what it takes.
     #[cfg(feature = "serve")]
     Infer(serve::InferOptions),
+    /// Talk with a language model in the terminal.
+    #[cfg(feature = "llm")]
+    Chat(Box<llm::ChatOptions>),
+    /// Continue a text with a language model.
+    #[cfg(feature = "llm")]
+    Generate(Box<llm::GenerateOptions>),
+    /// Fine-tune a language model on a text, with an adapter.
+    #[cfg(feature = "llm")]
+    Finetune(Box<llm::FinetuneOptions>),
+    /// Serve a language model with OpenAI's interface; `serve` of a GGUF file is this.
+    #[cfg(all(feature = "llm", feature = "serve"))]
+    ServeLanguageModel(Box<llm::ServeOptions>),
     /// Measure how time and memory of a training step scale with batch, width, depth and threads.
     Scale(scale::Options),
     /// Check every op in every element type on a device against the reference.
@@ -112,6 +126,8 @@ const FAILURE: u8 = 1;
 /// Runs the command with these arguments, the name of the program first; returns its exit status.
 pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
+    #[cfg(all(feature = "llm", feature = "serve"))]
+    let args = llm::redirected(args);
     let code = match Cli::try_parse_from(&args) {
         Ok(cli) => {
             let traced = cli.trace.as_deref().map_or(Ok(()), runtime::trace::write_to);
@@ -143,6 +159,14 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Serve(o) => serve::run(&o, program, args),
         #[cfg(feature = "serve")]
         Command::Infer(o) => serve::infer(&o),
+        #[cfg(feature = "llm")]
+        Command::Chat(o) => llm::chat(&o),
+        #[cfg(feature = "llm")]
+        Command::Generate(o) => llm::generate(&o),
+        #[cfg(feature = "llm")]
+        Command::Finetune(o) => llm::finetune(&o),
+        #[cfg(all(feature = "llm", feature = "serve"))]
+        Command::ServeLanguageModel(o) => llm::serve(&o),
         Command::Scale(o) => scale::run(&o, program),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => return launch::run(&o, program),

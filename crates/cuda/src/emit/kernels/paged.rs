@@ -97,29 +97,25 @@ fn attention(c: &Call) -> Option<Vec<Kernel>> {
         return None;
     }
     let s = Sizes::new(c.args);
-    let Sizes { tokens, heads, kv_heads, d, together, parts, segments, each } = s;
+    let end = if s.is_split() { s.keep() } else { s.finish(s.together, y.ty.dtype) };
+    let body = see(c, &s)? + &end;
+    let names = ["q", "k", "v", "tables", "sequences", "positions"];
+    let t = names.iter().zip(c.args).fold(Text::new(), |t, (name, o)| t.reads(name, o));
+    let blocks = s.tokens * s.heads / s.together * s.segments.div_ceil(s.each);
+    if !s.is_split() {
+        return t.writes("y", y).blocks(blocks, 128, &body);
+    }
+    let mut kernels = t.memory("part", "float", Arg::Scratch(0)).blocks(blocks, 128, &body)?;
+    let t = Text::new().memory("part", "const float", Arg::Scratch(0)).writes("y", y);
+    kernels.extend(t.blocks(s.tokens * s.heads, 32, &(s.merge() + &s.finish(1, y.ty.dtype)))?);
+    Some(kernels)
+}
+
+/// Statements by which a block's `total` becomes that of its segments.
+fn see(c: &Call, s: &Sizes) -> Option<String> {
+    let Sizes { heads, kv_heads, d, together, parts, segments, each, .. } = s;
     let (cache, tables) = (&c.args[1].ty.shape, &c.args[3].ty.shape);
-    let (width, partial, window) = (s.width(), s.partial(), c.attrs.size("window").ok()?);
-    let split = segments.div_ceil(each);
-    let finish = format!(
-        "#pragma unroll\n\
-         for (int r = 0; r < {together}; r++)\n\
-         for (int e = 0; e < {width}; e++)\n\
-         if (lane * {width} + e < {d} && warp == 0)\n\
-         y[(token * {heads} + head + r) * {d} + lane * {width} + e] =\n\
-         put_{}(total.sum[r] > 0 ? total.y[r][e] / total.sum[r] : 0.0f);\n",
-        y.ty.dtype
-    );
-    let keep = format!(
-        "#pragma unroll\n\
-         for (int r = 0; r < {together}; r++) {{\n\
-         float* to = part + ((token * {heads} + head + r) * {segments} + from) * {partial};\n\
-         if (warp) continue;\n\
-         #pragma unroll\n\
-         for (int e = 0; e < {width}; e++) to[lane * {width} + e] = total.y[r][e];\n\
-         if (lane == 0) to[{partial} - 2] = total.most[r], to[{partial} - 1] = total.sum[r];\n}}\n"
-    );
-    let body = format!(
+    Some(format!(
         "__shared__ float shared[4 * {together} * {partial}];\n\
          const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n\
          const idx work = blockIdx.x / {split}, token = work / {chunks};\n\
@@ -129,7 +125,7 @@ fn attention(c: &Call) -> Option<Vec<Kernel>> {
          const bool is_there = sequence >= 0 && sequence < {rows} && position >= 0;\n\
          const int* table = tables + (idx)(is_there ? sequence : 0) * {reach};\n\
          const idx end = position + 1ll < {most} ? position + 1ll : {most};\n\
-         const idx start = {window} > 0 && position + 1 > {window} ? position + 1 - {window} : 0;\n\
+         const idx start = {window} > 0 && position + 1ll > {window} ? position + 1ll - {window} : 0;\n\
          float query[{together}][{width}];\n\
          #pragma unroll\n\
          for (int r = 0; r < {together}; r++)\n\
@@ -145,25 +141,55 @@ fn attention(c: &Call) -> Option<Vec<Kernel>> {
          const idx last = (idx)(s + 1) * {SEGMENT} < end ? (idx)(s + 1) * {SEGMENT} : end;\n\
          if (first < last)\n\
          see_segment(total, query, k, v, table, (int)first, (int)last, {blocks}, {size}, {row}ll, kv, {d}, {cap}f,\n\
-         shared);\n\
-         }}\n{}",
-        if s.is_split() { &keep } else { &finish },
+         shared);\n}}\n",
+        partial = s.partial(),
+        width = s.width(),
+        split = segments.div_ceil(*each),
         chunks = heads / together,
         rows = tables[0],
         reach = tables[1],
         most = tables[1] * cache[1],
+        window = c.attrs.size("window").ok()?,
         blocks = cache[0],
         size = cache[1],
         row = kv_heads * d,
         scale = decimal(c.attrs.float("scale").ok()?),
         cap = decimal(c.attrs.float("softcap").ok()?),
-    );
-    let t = ["q", "k", "v", "tables", "sequences", "positions"];
-    let t = t.iter().zip(c.args).fold(Text::new(), |t, (name, o)| t.reads(name, o));
-    let t = if s.is_split() { t.memory("part", "float", Arg::Scratch(0)) } else { t.writes("y", y) };
-    let mut kernels = t.blocks(tokens * heads / together * split, 128, &body)?;
-    if s.is_split() {
-        let body = format!(
+    ))
+}
+
+impl Sizes {
+    /// Statements that write the results of so many heads.
+    fn finish(&self, together: usize, dtype: DType) -> String {
+        let (heads, d, width) = (self.heads, self.d, self.width());
+        format!(
+            "#pragma unroll\n\
+             for (int r = 0; r < {together}; r++)\n\
+             #pragma unroll\n\
+             for (int e = 0; e < {width}; e++)\n\
+             if (lane * {width} + e < {d} && warp == 0)\n\
+             y[(token * {heads} + head + r) * {d} + lane * {width} + e] =\n\
+             put_{dtype}(total.sum[r] > 0 ? total.y[r][e] / total.sum[r] : 0.0f);\n"
+        )
+    }
+    /// Statements that keep the partial results of a segment.
+    fn keep(&self) -> String {
+        let (heads, together, segments) = (self.heads, self.together, self.segments);
+        let (width, partial) = (self.width(), self.partial());
+        format!(
+            "#pragma unroll\n\
+             for (int r = 0; r < {together}; r++) {{\n\
+             if (warp) continue;\n\
+             float* to = part + ((token * {heads} + head + r) * {segments} + from) * {partial};\n\
+             #pragma unroll\n\
+             for (int e = 0; e < {width}; e++) to[lane * {width} + e] = total.y[r][e];\n\
+             if (lane == 0) to[{partial} - 2] = total.most[r], to[{partial} - 1] = total.sum[r];\n}}\n"
+        )
+    }
+    /// Statements by which `total` becomes that of all segments of a head.
+    fn merge(&self) -> String {
+        let (heads, segments, width, partial) = (self.heads, self.segments, self.width(), self.partial());
+        format!(
             "const int lane = threadIdx.x, warp = 0;\n\
              const idx token = blockIdx.x / {heads};\n\
              const int head = blockIdx.x % {heads};\n\
@@ -171,13 +197,9 @@ fn attention(c: &Call) -> Option<Vec<Kernel>> {
              clear(total);\n\
              for (int s = 0; s < {segments}; s++) {{\n\
              const float* from = part + ((token * {heads} + head) * {segments} + s) * {partial};\n\
-             merge(total, 0, from[{partial} - 2], from[{partial} - 1], from + lane * {width});\n}}\n{}",
-            finish.replace(&format!("r < {together}"), "r < 1")
-        );
-        let t = Text::new().memory("part", "const float", Arg::Scratch(0)).writes("y", y);
-        kernels.extend(t.blocks(tokens * heads, 32, &body)?);
+             merge(total, 0, from[{partial} - 2], from[{partial} - 1], from + lane * {width});\n}}\n"
+        )
     }
-    Some(kernels)
 }
 
 /// A number as a C literal with a point.

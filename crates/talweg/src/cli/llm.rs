@@ -1,0 +1,254 @@
+//! Language models: `talweg generate`, `chat`, `finetune`, and `serve` of a language model.
+
+mod finetune;
+#[cfg(feature = "serve")]
+mod serve;
+
+pub use finetune::{FinetuneOptions, finetune};
+#[cfg(feature = "serve")]
+pub use serve::{ServeOptions, redirected, serve};
+
+use crate::{Error, Result};
+use ::llm::engine::{Event, Generation, Handle, Options as EngineOptions, Reason, Usage};
+use ::llm::{LanguageModel, Sampling};
+use ir::ErrorKind;
+use serde_json::{Value as Json, json};
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How tokens are drawn.
+#[derive(clap::Args, Clone)]
+pub struct SamplingOptions {
+    /// Tokens to generate at most.
+    #[arg(long, default_value_t = 256)]
+    tokens: usize,
+    /// 0 takes the likeliest token; without it, what the model's makers recommend.
+    #[arg(long)]
+    temperature: Option<f32>,
+    /// Only so many of the likeliest tokens.
+    #[arg(long)]
+    top_k: Option<usize>,
+    /// Only the likeliest tokens up to this sum of probabilities.
+    #[arg(long)]
+    top_p: Option<f32>,
+    /// Only tokens at least this times as likely as the likeliest.
+    #[arg(long)]
+    min_p: Option<f32>,
+    /// Makes tokens less likely that were there before.
+    #[arg(long)]
+    repetition_penalty: Option<f32>,
+    /// The same seed draws the same tokens; without it they differ.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Guess so many tokens ahead by prompt lookup; they are verified together and change no text.
+    #[arg(long, default_value_t = 0)]
+    draft: usize,
+    /// Ends the text where this would be written; may be repeated.
+    #[arg(long)]
+    stop: Vec<String>,
+}
+
+impl SamplingOptions {
+    fn generation(&self, model: &LanguageModel, prompt: Vec<u32>) -> Generation {
+        let makers = &model.sampling;
+        let sampling = Sampling {
+            temperature: self.temperature.unwrap_or(makers.temperature),
+            top_k: self.top_k.unwrap_or(makers.top_k),
+            top_p: self.top_p.unwrap_or(makers.top_p),
+            min_p: self.min_p.unwrap_or(makers.min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(makers.repetition_penalty),
+            seed: self.seed.unwrap_or_else(random),
+            ..makers.clone()
+        };
+        let stops = self.stop.clone();
+        Generation {
+            prompt,
+            tokens_max: Some(self.tokens),
+            sampling,
+            stops,
+            draft: self.draft,
+            ..Generation::default()
+        }
+    }
+}
+
+fn random() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0)
+}
+
+fn failed(e: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, e.to_string())
+}
+
+/// Loads a model, with an adapter if one is named.
+fn load(path: &Path, lora: Option<&Path>) -> Result<LanguageModel> {
+    let mut model = LanguageModel::load(path)?;
+    if let Some(lora) = lora {
+        model.load_lora(lora)?;
+    }
+    Ok(model)
+}
+
+/// Text to continue.
+#[derive(clap::Args)]
+pub struct GenerateOptions {
+    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json.
+    model: PathBuf,
+    /// The text; without it, standard input.
+    prompt: Option<String>,
+    /// A JSON file with a list of prompts, answered together; prints one JSON line for each.
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    prompts: Option<PathBuf>,
+    /// Goes on after the model's end tokens.
+    #[arg(long)]
+    ignore_eos: bool,
+    /// An adapter in PEFT's format.
+    #[arg(long, value_name = "FOLDER")]
+    lora: Option<PathBuf>,
+    #[command(flatten)]
+    sampling: SamplingOptions,
+}
+
+/// Continues texts.
+pub fn generate(o: &GenerateOptions) -> Result<()> {
+    let model = Arc::new(load(&o.model, o.lora.as_deref())?);
+    let engine = EngineOptions::default();
+    let handle = Handle::start(model.clone(), engine, usize::MAX)?;
+    let request = |text: &str| {
+        let g = o.sampling.generation(&model, model.tokenizer.encode(text)?);
+        Ok::<Generation, Error>(Generation { ignores_eos: o.ignore_eos, ..g })
+    };
+    if let Some(path) = &o.prompts {
+        let text = std::fs::read(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+        let prompts: Vec<String> =
+            serde_json::from_slice(&text).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+        let began = Instant::now();
+        let all = prompts.iter().map(|p| handle.generate(request(p)?)).collect::<Result<Vec<_>>>()?;
+        for (prompt, events) in prompts.iter().zip(all) {
+            let (text, tokens, logprobs, reason, usage) = collect(events)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let line = json!({
+                "prompt": prompt, "text": text, "tokens": tokens, "logprobs": logprobs, "finish_reason": reason.name(),
+                "prompt_tokens": usage.prompt, "seconds": seconds,
+            });
+            println!("{line}");
+        }
+        return Ok(());
+    }
+    let prompt = match &o.prompt {
+        Some(text) => text.clone(),
+        None => std::io::read_to_string(std::io::stdin()).map_err(failed)?,
+    };
+    print!("{prompt}");
+    let (_, rate) = show(handle.generate(request(&prompt)?)?)?;
+    println!();
+    eprintln!("{rate}");
+    Ok(())
+}
+
+/// The text, the tokens with their log probabilities, the end, and what was used.
+type Collected = (String, Vec<u32>, Vec<f32>, Reason, Usage);
+
+fn collect(events: impl Iterator<Item = Event>) -> Result<Collected> {
+    let (mut all, mut tokens, mut logprobs) = (String::new(), Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Token { token, text, logprob, .. } => {
+                all += &text;
+                tokens.push(token);
+                logprobs.push(logprob);
+            }
+            Event::Done { reason, text, usage } => return Ok((all + &text, tokens, logprobs, reason, usage)),
+            Event::Failed(e) => return Err(Error::value(e)),
+        }
+    }
+    Err(failed("the engine ended"))
+}
+
+/// Prints a text as it comes; returns it, and how fast it came.
+fn show(events: impl Iterator<Item = Event>) -> Result<(String, String)> {
+    let began = Instant::now();
+    let (mut first, mut all) = (None, String::new());
+    let mut out = std::io::stdout();
+    for event in events {
+        let (text, usage) = match event {
+            Event::Token { text, .. } => (text, None),
+            Event::Done { text, usage, .. } => (text, Some(usage)),
+            Event::Failed(e) => return Err(Error::value(e)),
+        };
+        first.get_or_insert_with(|| began.elapsed());
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)?;
+        all += &text;
+        if let Some(u) = usage {
+            let first = first.unwrap_or_default().as_secs_f64();
+            let rest = (began.elapsed().as_secs_f64() - first).max(1e-9);
+            let rate = u.generated.saturating_sub(1) as f64 / rest;
+            let rate = format!(
+                "[{} tokens read ({} cached), first token after {first:.2} s, {} tokens, {rate:.1} a second]",
+                u.prompt, u.cached, u.generated
+            );
+            return Ok((all, rate));
+        }
+    }
+    Err(failed("the engine ended"))
+}
+
+/// A conversation.
+#[derive(clap::Args)]
+pub struct ChatOptions {
+    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json.
+    model: PathBuf,
+    /// What the model is told before the conversation.
+    #[arg(long)]
+    system: Option<String>,
+    /// An adapter in PEFT's format.
+    #[arg(long, value_name = "FOLDER")]
+    lora: Option<PathBuf>,
+    /// Show speeds after each answer.
+    #[arg(long)]
+    verbose: bool,
+    #[command(flatten)]
+    sampling: SamplingOptions,
+}
+
+/// Talks with a model until the end of standard input, `/exit` or Ctrl-C; `/clear` begins anew.
+pub fn chat(o: &ChatOptions) -> Result<()> {
+    let began = Instant::now();
+    let model = Arc::new(load(&o.model, o.lora.as_deref())?);
+    let handle = Handle::start(model.clone(), EngineOptions { sequences_max: 1, ..EngineOptions::default() }, 1)?;
+    let is_terminal = std::io::stdin().is_terminal();
+    if is_terminal {
+        println!("{}, loaded in {:.2} s. /clear begins anew, /exit ends.", model.name, began.elapsed().as_secs_f64());
+    }
+    let start: Vec<Json> = o.system.iter().map(|s| json!({"role": "system", "content": s})).collect();
+    let mut messages = start.clone();
+    let mut lines = std::io::stdin().lock().lines();
+    loop {
+        if is_terminal {
+            print!("> ");
+            std::io::stdout().flush().map_err(failed)?;
+        }
+        let Some(line) = lines.next() else { return Ok(()) };
+        let line = line.map_err(failed)?;
+        match line.trim() {
+            "" => continue,
+            "/exit" => return Ok(()),
+            "/clear" => {
+                messages = start.clone();
+                continue;
+            }
+            text => messages.push(json!({"role": "user", "content": text})),
+        }
+        let prompt = model.chat_prompt(&Json::Array(messages.clone()), None, &Json::Null)?;
+        let g = o.sampling.generation(&model, model.tokenizer.encode(&prompt)?);
+        let (text, rate) = show(handle.generate(g)?)?;
+        println!();
+        if o.verbose {
+            eprintln!("{rate}");
+        }
+        messages.push(json!({"role": "assistant", "content": text}));
+    }
+}

@@ -1,0 +1,151 @@
+//! `talweg serve MODEL.gguf`: OpenAI's interface.
+
+use super::{failed, load};
+use crate::{DType, Error, Result};
+use ::llm::engine::{Handle, Options as EngineOptions};
+use ::llm::server::{Api, Keys, router, serve_routes, tls};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How to serve a language model.
+#[derive(clap::Args)]
+pub struct ServeOptions {
+    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json.
+    model: PathBuf,
+    /// The name that clients use; the file's name if it is not given.
+    #[arg(long)]
+    name: Option<String>,
+    /// The address to listen at. Other machines reach the server only if this names one of theirs, as 0.0.0.0 does.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port; 0 lets the system choose.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Sequences that run at once at most.
+    #[arg(long, default_value_t = 32)]
+    sequences: usize,
+    /// Requests that wait or run at most; more are refused.
+    #[arg(long, default_value_t = 256)]
+    queue_max: usize,
+    /// Tokens that a step computes at most.
+    #[arg(long, default_value_t = 256)]
+    step_tokens: usize,
+    /// Tokens of a sequence at most; what the model allows if it is not given.
+    #[arg(long, default_value_t = 0)]
+    length: usize,
+    /// Megabytes of the KV cache.
+    #[arg(long, default_value_t = 1024)]
+    cache_mb: usize,
+    /// How keys and values are stored: f16, bf16 or f32.
+    #[arg(long, default_value = "f16")]
+    cache_type: String,
+    /// An adapter in PEFT's format.
+    #[arg(long, value_name = "FOLDER")]
+    lora: Option<PathBuf>,
+    /// Megabytes of a request at most.
+    #[arg(long, default_value_t = 32)]
+    body_mb: usize,
+    /// API keys with quotas: a JSON file. Without it everybody may ask.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// A certificate chain (PEM): speaks TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// How long open requests may take after SIGTERM; a second signal ends at once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    drain: f64,
+}
+
+/// Whether a path is a language model: a GGUF file, or a folder as Hugging Face writes it.
+fn is_language_model(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "gguf")
+        || (path.join("config.json").is_file() && path.join("tokenizer.json").is_file())
+}
+
+/// `serve` of a language model has flags of its own, and so a command of its own.
+pub fn redirected(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|a| a == "serve") && args.iter().skip(2).any(|a| is_language_model(Path::new(a))) {
+        args[1] = "serve-language-model".into();
+    }
+    args
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub fn serve(o: &ServeOptions) -> Result<()> {
+    let began = Instant::now();
+    let keys = match &o.keys {
+        None => None,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+            Some(Keys::parse(&text).map_err(|e| failed(format!("{}: {e}", path.display())))?)
+        }
+    };
+    if !o.host.is_loopback() && keys.is_none() {
+        eprintln!("talweg serve: {} is open to other machines, and no key is asked for (--keys)", o.host);
+    }
+    let acceptor = match (&o.tls_cert, &o.tls_key) {
+        (Some(certificate), Some(key)) => Some(tls(certificate, key).map_err(failed)?),
+        _ => None,
+    };
+    let cache_dtype = match &o.cache_type[..] {
+        "f16" => DType::F16,
+        "bf16" => DType::BF16,
+        "f32" => DType::F32,
+        other => return Err(Error::value(format!("--cache-type: {other} is not f16, bf16 or f32"))),
+    };
+    let drain =
+        Duration::try_from_secs_f64(o.drain).map_err(|_| Error::value(format!("--drain: {} is no time", o.drain)))?;
+    let model = Arc::new(load(&o.model, o.lora.as_deref())?);
+    let options = EngineOptions {
+        tokens_max: o.step_tokens.max(1),
+        chunk_max: o.step_tokens.max(1),
+        sequences_max: o.sequences.max(1),
+        length_max: o.length,
+        cache_bytes: o.cache_mb << 20,
+        cache_dtype,
+        ..EngineOptions::default()
+    };
+    let name = o.name.clone().unwrap_or_else(|| model.name.clone());
+    let api = Arc::new(Api::new(Handle::start(model, options, o.queue_max.max(1))?, &name, keys));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let is_drained = runtime.block_on(async {
+        let address = SocketAddr::new(o.host, o.port);
+        let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| failed(format!("{address}: {e}")))?;
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let address = listener.local_addr().map_err(failed)?;
+        println!("{name} at {scheme}://{address}/ after {:.2} s", began.elapsed().as_secs_f64());
+        let routes = router(api.clone(), o.body_mb << 20);
+        Ok::<bool, Error>(serve_routes(listener, routes, acceptor, 4096, drain, ended(api.clone())).await)
+    })?;
+    match (api.handle().has_failed(), is_drained) {
+        (true, _) => Err(failed("the engine failed")),
+        (false, false) => Err(failed("some requests took longer than --drain")),
+        (false, true) => Ok(()),
+    }
+}
+
+/// Completes at the first signal, or when the engine failed. The second signal ends the process.
+async fn ended(api: Arc<Api>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = int.recv() => break,
+            () = tokio::time::sleep(Duration::from_millis(500)) => if api.handle().has_failed() { return },
+        }
+    }
+    api.start_draining();
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        std::process::exit(1);
+    });
+}

@@ -1,0 +1,180 @@
+"""Language models: GGUF files and Hugging Face's folders, generation, evaluation.
+
+>>> model = tw.llm.load("model.gguf")                              # doctest: +SKIP
+>>> print(model.generate("The capital of France is", max_tokens=8)) # doctest: +SKIP
+>>> for part in model.chat([{"role": "user", "content": "Hi"}], stream=True): # doctest: +SKIP
+...     print(part, end="", flush=True)
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from . import _native
+
+__all__ = ["Completion", "LanguageModel", "Stream", "load"]
+
+
+class Completion(str):
+    """A generated text, with how it came about."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    top_logprobs: list[list[tuple[int, float]]]
+    finish_reason: str
+    usage: dict[str, int]
+
+
+class Stream:
+    """The parts of a text as they are generated. Closing it, or leaving its ``with`` block, ends the request."""
+
+    def __init__(self, events: Any) -> None:
+        self._events = events
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.top_logprobs: list[list[tuple[int, float]]] = []
+        self.finish_reason: str | None = None
+        self.usage: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while True:
+            token, text, logprob, top, reason, (prompt, cached, generated) = next(self._events)
+            if token is not None:
+                self.tokens.append(token)
+                self.logprobs.append(logprob)
+                self.top_logprobs.append(top)
+            else:
+                self.finish_reason = reason
+                self.usage = {"prompt_tokens": prompt, "cached_tokens": cached, "completion_tokens": generated}
+            if text:
+                return str(text)
+
+    def close(self) -> None:
+        """Ends the request."""
+        self._events.close()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def result(self) -> Completion:
+        """The rest of the text as one; all of it if nothing was read yet."""
+        text = Completion("".join(self))
+        text.tokens, text.logprobs, text.top_logprobs = self.tokens, self.logprobs, self.top_logprobs
+        text.finish_reason, text.usage = self.finish_reason or "abort", self.usage
+        return text
+
+
+Prompt = str | Sequence[int]
+
+
+class LanguageModel:
+    """A language model that generates. Requests of several threads, or of one call, run in one batch."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self.name: str = native.name
+        self.length_max: int = native.length_max
+        self.eos: list[int] = native.eos
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.name!r}, length_max={self.length_max})"
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a prompt, begun as the model expects it."""
+        return list(self._native.encode(text))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without special ones."""
+        return str(self._native.decode(list(tokens)))
+
+    def chat_prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None) -> str:
+        """The prompt of a conversation by the model's template."""
+        return str(self._native.chat_prompt(json.dumps(list(messages)), None if tools is None else json.dumps(list(tools))))
+
+    def _submit(
+        self,
+        prompt: Prompt,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float | None = None,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        logprobs: int = 0,
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+        stop_token_ids: Sequence[int] = (),
+        ignore_eos: bool = False,
+        min_tokens: int = 0,
+        priority: int = 0,
+        draft: int = 0,
+        timeout: float | None = None,
+    ) -> Stream:
+        tokens = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        given = (temperature, top_k, top_p, min_p, repetition_penalty)
+        drawn = tuple(default if x is None else x for x, default in zip(given, self._native.sampling))
+        seed = secrets.randbits(64) if seed is None else seed % 2**64
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        penalties = (presence_penalty, frequency_penalty)
+        bias = list((logit_bias or {}).items())
+        return Stream(self._native.submit(
+            tokens, max_tokens, drawn, penalties, bias, logprobs, seed, stops, list(stop_token_ids),
+            (ignore_eos, min_tokens, priority, draft), timeout,
+        ))
+
+    @overload
+    def generate(self, prompt: str, *, stream: Literal[False] = ..., **options: Any) -> Completion: ...
+    @overload
+    def generate(self, prompt: str, *, stream: Literal[True], **options: Any) -> Stream: ...
+    @overload
+    def generate(self, prompt: Sequence[Any], *, stream: bool = ..., **options: Any) -> Any: ...
+
+    def generate(self, prompt: Any, *, stream: bool = False, **options: Any) -> Any:
+        """Continues a text, or each text of a list in one batch.
+
+        Options: max_tokens, temperature (0 is greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty,
+        frequency_penalty, logit_bias, logprobs, seed, stop, stop_token_ids, ignore_eos, min_tokens, priority, draft (tokens
+        guessed by prompt lookup), timeout.
+        """
+        is_one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
+        streams = [self._submit(p, **options) for p in ([prompt] if is_one else prompt)]
+        results: list[Any] = streams if stream else [s.result() for s in streams]
+        return results[0] if is_one else results
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], *, stream: bool = False, tools: Sequence[Any] | None = None,
+             **options: Any) -> Any:
+        """The answer to a conversation; options are those of :meth:`generate`."""
+        return self.generate(self.chat_prompt(messages, tools), stream=stream, **options)
+
+    def logprobs(self, text: Prompt) -> list[float]:
+        """The log probability of each token after the first."""
+        return list(self._native.logprobs(self.encode(text) if isinstance(text, str) else list(text)))
+
+    def perplexity(self, text: Prompt, length: int = 512) -> float:
+        """The perplexity of a text in windows of ``length`` tokens, of which the second halves count."""
+        return float(self._native.perplexity(self.encode(text) if isinstance(text, str) else list(text), length))
+
+    def embed(self, text: Prompt) -> list[float]:
+        """The mean of the last layer over a text, scaled to length one."""
+        return list(self._native.embedding(self.encode(text) if isinstance(text, str) else list(text)))
+
+
+def load(path: str | os.PathLike[str], *, lora: str | os.PathLike[str] | None = None, sequences: int = 32,
+         length: int = 0, cache_mb: int = 512) -> LanguageModel:
+    """Opens a GGUF file, or a folder with config.json, safetensors and tokenizer.json.
+
+    ``lora`` is an adapter in PEFT's format, ``sequences`` run at once at most, ``length`` limits the tokens of one, and
+    ``cache_mb`` is the size of the KV cache.
+    """
+    return LanguageModel(_native.LanguageModel.load(path, lora, sequences, length, cache_mb << 20))

@@ -1,0 +1,98 @@
+"""Language models from Python: a small random one, written here as a GGUF file."""
+
+import struct
+
+import pytest
+
+import talweg as tw
+
+HIDDEN, FFN, HEADS, KV = 32, 64, 4, 2
+
+
+def _text(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def _write(path):
+    """A Llama of two layers over bytes, with weights that are the same every time."""
+    plain = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(256, 1000))
+    words = [chr(b) if b in plain else chr(next(others)) for b in range(256)] + ["<|im_end|>"]
+    entries = [
+        ("general.architecture", 8, _text("llama")),
+        *((f"llama.{k}", 4, struct.pack("<I", v)) for k, v in [
+            ("block_count", 2), ("embedding_length", HIDDEN), ("feed_forward_length", FFN), ("context_length", 64),
+            ("attention.head_count", HEADS), ("attention.head_count_kv", KV)]),
+        ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
+        ("tokenizer.ggml.model", 8, _text("gpt2")),
+        ("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(words)) + b"".join(map(_text, words))),
+        ("tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 0)),
+        ("tokenizer.ggml.token_type", 9, struct.pack("<IQ", 5, len(words)) + struct.pack(f"<{len(words)}i", *[1] * 256, 3)),
+        ("tokenizer.ggml.eos_token_id", 4, struct.pack("<I", 256)),
+        ("tokenizer.chat_template", 8, _text("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}")),
+    ]
+    width = HIDDEN // HEADS * KV
+    tensors = [("token_embd", len(words), HIDDEN), ("output", len(words), HIDDEN), ("output_norm", 0, HIDDEN)]
+    for i in range(2):
+        tensors += [(f"blk.{i}.{n}", rows, columns) for n, rows, columns in [
+            ("attn_norm", 0, HIDDEN), ("attn_q", HIDDEN, HIDDEN), ("attn_k", width, HIDDEN), ("attn_v", width, HIDDEN),
+            ("attn_output", HIDDEN, HIDDEN), ("ffn_norm", 0, HIDDEN), ("ffn_gate", FFN, HIDDEN), ("ffn_up", FFN, HIDDEN),
+            ("ffn_down", HIDDEN, FFN)]]
+    infos, data, state = b"", b"", 12345
+    for name, rows, columns in tensors:
+        values = []
+        for _ in range(max(rows, 1) * columns):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            values.append(1.0 if rows == 0 else ((state >> 40) / 2**23 - 1) * 2 / columns**0.5)
+        dims = (columns,) if rows == 0 else (columns, rows)
+        infos += _text(name + ".weight") + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(data))
+        data += struct.pack(f"<{len(values)}f", *values)
+        data += bytes(-len(data) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries))
+    head += b"".join(_text(k) + struct.pack("<I", kind) + v for k, kind, v in entries) + infos
+    path.write_bytes(head + bytes(-len(head) % 32) + data)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("llm") / "tiny.gguf"
+    _write(path)
+    return tw.llm.load(path, sequences=4)
+
+
+def test_generates_whole_and_in_parts(model):
+    assert model.name == "tiny" and model.length_max == 64 and model.eos == [256]
+    whole = model.generate("hello", max_tokens=8, temperature=0, ignore_eos=True, logprobs=2)
+    assert whole.finish_reason == "length" and len(whole.tokens) == 8
+    assert whole.usage["prompt_tokens"] == 5 and whole.usage["completion_tokens"] == 8
+    assert all(top[0][1] == pytest.approx(own) for top, own in zip(whole.top_logprobs, whole.logprobs))
+    stream = model.generate("hello", stream=True, max_tokens=8, temperature=0, ignore_eos=True)
+    assert "".join(stream) == whole and stream.tokens == whole.tokens
+    assert model.generate(["hello", "other"], max_tokens=8, temperature=0, ignore_eos=True)[0] == whole
+
+
+def test_seeds_decide_what_is_drawn(model):
+    drawn = [model.generate("a", max_tokens=12, seed=s, ignore_eos=True).tokens for s in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_chat_uses_the_template(model):
+    assert model.chat_prompt([{"role": "user", "content": "hi"}]) == "user: hi\n"
+    assert model.chat([{"role": "user", "content": "hi"}], max_tokens=2, temperature=0).usage["prompt_tokens"] == 9
+
+
+def test_evaluates_texts(model):
+    scores = model.logprobs("hello")
+    assert len(scores) == 4 and all(s < 0 for s in scores)
+    assert model.perplexity("the same again and again " * 4, length=16) > 1
+    assert sum(x * x for x in model.embed("hello")) == pytest.approx(1, abs=1e-5)
+
+
+def test_what_cannot_be_is_an_error(model, tmp_path):
+    with pytest.raises(ValueError, match="at most 63 fit"):
+        model.generate([1] * 100)
+    with pytest.raises(ValueError, match="top_p"):
+        model.generate("a", top_p=3.0)
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    with pytest.raises(Exception, match="x.gguf"):
+        tw.llm.load(tmp_path / "x.gguf")
