@@ -36,6 +36,7 @@ def _example(text: str) -> tuple[str, tw.Tensor, dict[int, tw.Dim]]:
 
 
 def main(request: dict[str, Any]) -> None:
+    """Runs the file, finds what it names, and exports it."""
     file, _, attribute = request["source"].rpartition(":")
     if not file:
         raise ValueError(f"{request['source']}: expected FILE.py:NAME")

@@ -23,7 +23,7 @@ def test_kserve(served):  # noqa: F811
         return kserve.InferRequest(model_name="net", infer_inputs=[tensor])
 
     async def ask():
-        rest = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2", timeout=60))
+        rest = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2", timeout=300))
         assert await rest.is_server_live(url) and await rest.is_server_ready(url) and await rest.is_model_ready(url, "net")
         grpc = kserve.InferenceGRPCClient(url.removeprefix("http://"))
         assert await grpc.is_server_ready() and await grpc.is_model_ready("net")

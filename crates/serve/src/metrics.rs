@@ -171,9 +171,13 @@ pub struct Labeled {
 #[derive(Default)]
 pub struct Requests(Mutex<BTreeMap<(String, String, u16), u64>>);
 
+/// Methods that are labels; clients may send any word.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+
 impl Requests {
     /// Counts an answer.
     pub fn record(&self, route: &str, method: &str, status: u16) {
+        let method = if METHODS.contains(&method) { method } else { "OTHER" };
         *self.0.lock().entry((route.into(), method.into(), status)).or_default() += 1;
     }
 }
@@ -247,4 +251,19 @@ pub fn exposition(models: &[Labeled], requests: &Requests, is_ready: bool) -> St
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split_whitespace().nth(1)?.parse::<u64>().ok().map(|pages| pages * 4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_clients_are_no_labels() {
+        let requests = Requests::default();
+        for method in ["POST", "7OST", "&OST", "post"] {
+            requests.record("/v2", method, 405);
+        }
+        let text = exposition(&[], &requests, true);
+        assert!(text.contains("method=\"OTHER\",status=\"405\"} 3"), "{text}");
+    }
 }
