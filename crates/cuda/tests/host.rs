@@ -20,6 +20,9 @@ const ON_HOST: &[&str] = &[
     // Complex QR, and the exponential.
     "qr_pairs",
     "matrix_exp",
+    // The int8 activations of CPUs, and caches of 8 bits.
+    "quantized_matmul",
+    "paged_attention",
     // Between processes.
     "all_gather",
     "all_reduce",

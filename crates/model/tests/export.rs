@@ -25,7 +25,10 @@ fn agrees(dir: &Path, f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Te
     assert_eq!(got.len(), want.len());
     for (g, w) in got.iter().zip(&want) {
         assert_eq!((g.dtype(), g.shape()), (w.dtype(), w.shape()));
-        assert_eq!(g.bytes(), w.bytes());
+        // A graph of its own may be fused in another way.
+        let near =
+            |(a, b): (f64, f64)| a == b || (a - b).abs() <= 1e-5 * b.abs().max(1e-2) || (a.is_nan() && b.is_nan());
+        assert!(g.to_f64().into_iter().zip(w.to_f64()).all(near), "{g:?}\n{w:?}");
     }
 }
 

@@ -165,13 +165,6 @@ fn factors_in_f32() {
 fn factors_in_f64() {
     check_all::<f64>(2);
 }
-#[test]
-fn factors_without_wide_vectors() {
-    crate::vmath::limit_level(crate::vmath::Level::Portable);
-    check_all::<f32>(3);
-    crate::vmath::limit_level(crate::vmath::Level::Avx2);
-    check_all::<f64>(4);
-}
 
 #[test]
 fn degenerate_matrices() {
