@@ -4,7 +4,7 @@ use crate::sample::Sampling;
 use std::time::Duration;
 
 /// A request for one text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Generation {
     /// The prompt.
     pub prompt: Vec<u32>,
@@ -30,25 +30,6 @@ pub struct Generation {
     pub timeout: Option<Duration>,
     /// Tokens that are drafted by prompt lookup in a step; 0: none.
     pub draft: usize,
-}
-
-impl Default for Generation {
-    fn default() -> Generation {
-        Generation {
-            prompt: Vec::new(),
-            tokens_max: None,
-            tokens_min: 0,
-            sampling: Sampling::default(),
-            stops: Vec::new(),
-            stop_tokens: Vec::new(),
-            keeps_stop: false,
-            ignores_eos: false,
-            priority: 0,
-            salt: Vec::new(),
-            timeout: None,
-            draft: 0,
-        }
-    }
 }
 
 /// Why a text ended.

@@ -137,9 +137,9 @@ impl Layer {
         };
         let ffn = match c.experts {
             Some(e) if source.has(&at("ffn_gate_exps.weight")) => {
-                FeedForward::Experts(Moe::load(source, &at("ffn"), c, e)?)
+                FeedForward::Experts(Box::new(Moe::load(source, &at("ffn"), c, e)?))
             }
-            _ => FeedForward::Dense(Mlp::load(source, &at("ffn"), "", c)?),
+            _ => FeedForward::Dense(Box::new(Mlp::load(source, &at("ffn"), "", c)?)),
         };
         Ok(Layer {
             attn_norm: Norm::load(source, &at("attn_norm"), c.eps, c.is_layer_norm)?,

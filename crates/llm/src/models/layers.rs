@@ -212,7 +212,7 @@ impl Moe {
 #[derive(Debug)]
 pub enum FeedForward {
     /// One network.
-    Dense(Mlp),
+    Dense(Box<Mlp>),
     /// Experts.
-    Experts(Moe),
+    Experts(Box<Moe>),
 }
