@@ -81,11 +81,16 @@ fn composites_of_16_bits_do_not_round_or_overflow_inside() {
                         }
                         checked += 1;
                         let (g, w, s) = (g.to_f64(), want[o].to_f64(), same[o].to_f64());
-                        let scale = w.iter().fold(0.0f64, |m, x| if x.is_finite() { m.max(x.abs()) } else { m });
+                        let scale = w.iter().fold(0.0f64, |m, x| m.max(x.abs()));
                         let error = |i: usize| {
                             let off = (g[i] - w[i]).abs();
-                            // Zero but for rounding, or no worse than f32.
-                            let is_fine = off <= 1e-7 * scale || off <= 2.0 * (s[i] - w[i]).abs();
+                            let is_fine = match op.name {
+                                // Imaginary parts that are zero but for rounding.
+                                "rfft" => off <= 1e-7 * scale,
+                                // An ill-conditioned sample: no worse than f32.
+                                "lstsq" => off <= 2.0 * (s[i] - w[i]).abs(),
+                                _ => false,
+                            };
                             if is_fine { 0.0 } else { ulps(g[i], w[i], dtype).min(ulps(g[i], s[i], dtype)) }
                         };
                         let off = (0..g.len()).map(error).fold(0.0, f64::max);
