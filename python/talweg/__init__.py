@@ -102,6 +102,7 @@ from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtyp
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._export import Dim, export  # noqa: E402
 from ._files import from_file, frombuffer, load, save  # noqa: E402
+from ._import import from_torch  # noqa: E402
 from ._state import no_grad, enable_grad, inference_mode, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
@@ -141,7 +142,7 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
 
 
 # Imported when they are first used.
-_LAZY = {"array_api", "data", "distributions", "llm", "serve", "testing", "train"}
+_LAZY = {"array_api", "compress", "data", "distributions", "llm", "serve", "testing", "torch_backend", "train"}
 
 
 def __getattr__(name):

@@ -18,25 +18,25 @@ use std::sync::Arc;
 
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Device {
-    kind: i32,
-    id: i32,
+pub(crate) struct Device {
+    pub(crate) kind: i32,
+    pub(crate) id: i32,
 }
 #[repr(C)]
-struct DataType {
+pub(crate) struct DataType {
     code: u8,
     bits: u8,
     lanes: u16,
 }
 #[repr(C)]
-struct Array {
-    data: *mut c_void,
-    device: Device,
-    ndim: i32,
-    dtype: DataType,
-    shape: *mut i64,
-    strides: *mut i64,
-    byte_offset: u64,
+pub(crate) struct Array {
+    pub(crate) data: *mut c_void,
+    pub(crate) device: Device,
+    pub(crate) ndim: i32,
+    pub(crate) dtype: DataType,
+    pub(crate) shape: *mut i64,
+    pub(crate) strides: *mut i64,
+    pub(crate) byte_offset: u64,
 }
 /// The structure from before versions.
 #[repr(C)]
@@ -47,20 +47,20 @@ struct Managed {
 }
 /// The structure since version 1, which can say that memory must not be written to.
 #[repr(C)]
-struct Versioned {
-    major: u32,
-    minor: u32,
-    context: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
-    flags: u64,
-    array: Array,
+pub(crate) struct Versioned {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) context: *mut c_void,
+    pub(crate) deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    pub(crate) flags: u64,
+    pub(crate) array: Array,
 }
 
-const CPU: i32 = 1;
-const CUDA: i32 = 2;
+pub(crate) const CPU: i32 = 1;
+pub(crate) const CUDA: i32 = 2;
 /// Host memory that a GPU reads quickly.
 const CUDA_HOST: i32 = 3;
-const HOST: Device = Device { kind: CPU, id: 0 };
+pub(crate) const HOST: Device = Device { kind: CPU, id: 0 };
 /// The consumer's stream that needs no waiting for.
 const NO_STREAM: i64 = -1;
 const READ_ONLY: u64 = 1;
@@ -71,13 +71,13 @@ const VERSIONED: &CStr = c"dltensor_versioned";
 const VERSIONED_USED: &CStr = c"used_dltensor_versioned";
 
 /// What an exported array keeps until the other side is done.
-struct Export {
-    _memory: Box<dyn Any + Send + Sync>,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
+pub(crate) struct Export {
+    pub(crate) _memory: Box<dyn Any + Send + Sync>,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
 }
 
-fn data_type(d: DType) -> DataType {
+pub(crate) fn data_type(d: DType) -> DataType {
     let code = match d {
         DType::Bool => 6,
         DType::BF16 => 4,
@@ -144,7 +144,7 @@ unsafe extern "C" fn delete_plain(m: *mut Managed) {
     }
 }
 /// SAFETY: as `delete_plain`.
-unsafe extern "C" fn delete_versioned(m: *mut Versioned) {
+pub(crate) unsafe extern "C" fn delete_versioned(m: *mut Versioned) {
     // SAFETY: as above.
     unsafe {
         drop(Box::from_raw((*m).context.cast::<Export>()));
@@ -277,12 +277,12 @@ pub enum Share {
 }
 
 /// An array of another library that is ours until it is given back.
-enum Taken {
+pub(crate) enum Taken {
     Plain(*mut Managed),
     Versioned(*mut Versioned),
 }
 impl Taken {
-    fn array(&self) -> &Array {
+    pub(crate) fn array(&self) -> &Array {
         // SAFETY: the pointers are valid until they are given back in `drop`.
         unsafe {
             match self {
@@ -309,9 +309,9 @@ impl Drop for Taken {
 }
 
 /// The memory of an array that is dense.
-struct Dense {
-    array: Taken,
-    len: usize,
+pub(crate) struct Dense {
+    pub(crate) array: Taken,
+    pub(crate) len: usize,
 }
 // SAFETY: the memory is only read, and is given back with the interpreter held.
 unsafe impl Send for Dense {}
@@ -408,7 +408,7 @@ fn from_gpu(obj: &Bound<'_, PyAny>, share: Share, number: i32) -> PyResult<Impor
 }
 
 /// The axes that undo a permutation.
-fn inverse(order: &[usize]) -> Vec<i64> {
+pub(crate) fn inverse(order: &[usize]) -> Vec<i64> {
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(i, &a)| back[a] = i as i64);
     back
@@ -450,18 +450,18 @@ fn taken(obj: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Taken> {
 }
 
 /// Where an array's elements begin.
-fn start(a: &Array) -> *const u8 {
+pub(crate) fn start(a: &Array) -> *const u8 {
     a.data.cast::<u8>().cast_const().wrapping_add(a.byte_offset as usize)
 }
 
 /// Sizes, and how many elements each axis steps.
-struct Strided {
-    shape: Shape,
-    strides: Vec<i64>,
+pub(crate) struct Strided {
+    pub(crate) shape: Shape,
+    pub(crate) strides: Vec<i64>,
 }
 
 /// What an array says of itself.
-fn described(a: &Array) -> PyResult<(DType, Strided)> {
+pub(crate) fn described(a: &Array) -> PyResult<(DType, Strided)> {
     let Some(dtype) = dtype(&a.dtype) else {
         let t = &a.dtype;
         let e = format!("arrays of DLPack type code {}, {} bits, {} lanes are not supported", t.code, t.bits, t.lanes);
@@ -481,7 +481,7 @@ fn described(a: &Array) -> PyResult<(DType, Strided)> {
     Ok((dtype, Strided { shape: shape.iter().map(|&d| d as usize).collect(), strides }))
 }
 
-fn dense_strides(shape: &[i64]) -> Vec<i64> {
+pub(crate) fn dense_strides(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for i in (1..shape.len()).rev() {
         strides[i - 1] = strides[i] * shape[i];
@@ -490,18 +490,18 @@ fn dense_strides(shape: &[i64]) -> Vec<i64> {
 }
 
 impl Strided {
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.shape.count()
     }
     /// True if the elements lie one after the other in row-major order; steps along axes of size 1
     /// do not count.
-    fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         let sizes: Vec<i64> = self.shape.iter().map(|&d| d as i64).collect();
         dense_strides(&sizes).iter().zip(&self.strides).zip(&sizes).all(|((a, b), &d)| a == b || d <= 1)
     }
     /// The axes from the widest steps to the narrowest, if the elements lie one after the other in
     /// that order.
-    fn order(&self) -> Option<Vec<usize>> {
+    pub(crate) fn order(&self) -> Option<Vec<usize>> {
         let mut order: Vec<usize> = (0..self.strides.len()).collect();
         order.sort_by_key(|&a| (self.shape[a] > 1, -self.strides[a]));
         let turned = Strided {
@@ -526,7 +526,7 @@ impl Strided {
     /// The elements in row-major order.
     ///
     /// SAFETY: `start` and the layout describe memory that may be read.
-    unsafe fn gather(&self, start: *const u8, size: usize) -> Vec<u8> {
+    pub(crate) unsafe fn gather(&self, start: *const u8, size: usize) -> Vec<u8> {
         let mut out = vec![0u8; self.count() * size];
         let mut place = vec![0usize; self.strides.len()];
         for slot in out.chunks_exact_mut(size) {

@@ -5,7 +5,7 @@
 //! DLPack, and the transformations that take Python functions. What is easier said in Python is in
 //! `python/talweg`.
 
-// Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in five files.
+// Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in six files.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 
 mod autograd;
@@ -19,6 +19,7 @@ mod dlpack;
 mod error;
 mod exchange;
 mod export;
+mod foreign;
 mod gpu;
 mod gradient;
 mod graph;
@@ -38,6 +39,7 @@ mod passes;
 mod pictures;
 mod readers;
 mod records;
+mod row;
 mod shaping;
 mod site;
 mod table;
@@ -65,6 +67,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     creation::register(m)?;
     exchange::register(m)?;
     export::register(m)?;
+    foreign::register(m)?;
     autograd::register(m)?;
     transform::register(m)?;
     jit::register(m)?;
@@ -78,6 +81,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     metrics::register(m)?;
     readers::register(m)?;
     records::register(m)?;
+    row::register(m)?;
     trainer::register(m)?;
     display::register(m)?;
     passes::register(m)?;

@@ -40,11 +40,33 @@ struct Trace<X> {
 }
 
 impl<X> Trace<X> {
-    fn holds(&self, args: &[&Tensor], scopes: Scopes) -> bool {
-        self.arguments.len() == args.len()
+    fn holds(&self, args: &dyn Arguments, scopes: Scopes) -> bool {
+        self.arguments.len() == args.count()
             && self.scopes == scopes
-            && self.arguments.iter().zip(args).all(|(t, a)| a.value().is_ok_and(|v| v.ty() == t))
+            && self.arguments.iter().enumerate().all(|(i, t)| args.ty(i).is_ok_and(|ty| ty == t))
             && self.settings.iter().all(|(setting, value)| setting.is(*value))
+    }
+}
+
+/// What a trace is looked up by: the types of the arguments.
+trait Arguments {
+    fn count(&self) -> usize;
+    fn ty(&self, i: usize) -> Result<&Type>;
+}
+impl Arguments for &[&Tensor] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn ty(&self, i: usize) -> Result<&Type> {
+        Ok(self[i].value()?.ty())
+    }
+}
+impl Arguments for &[Type] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn ty(&self, i: usize) -> Result<&Type> {
+        Ok(&self[i])
     }
 }
 
@@ -97,7 +119,7 @@ impl<X> Traces<X> {
             a.eval()?;
             feeds.push(a.value()?.buffer().ok_or_else(|| ir::Error::bug("evaluated, but without a value"))?);
         }
-        let trace = self.find(args, site, f)?;
+        let trace = self.find(&args, site, f)?;
         let keys = trace.bound.keys();
         let results = trace.bound.run(&feeds, keys)?;
         let needs_grad = trace.is_trained || args.iter().any(|a| a.value().is_ok_and(|v| v.node().needs_grad()));
@@ -115,18 +137,40 @@ impl<X> Traces<X> {
     /// What was compiled for such a call, for people.
     #[track_caller]
     pub fn explain(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<String> {
-        Ok(self.find(args, Site::here(), &mut once(f))?.bound.explain())
+        Ok(self.find(&args, Site::here(), &mut once(f))?.bound.explain())
     }
 
     /// The graph that was traced for such a call, before any pass.
     #[track_caller]
     pub fn graph(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<Graph> {
-        Ok(self.find(args, Site::here(), &mut once(f))?.bound.named_graph())
+        Ok(self.find(&args, Site::here(), &mut once(f))?.bound.named_graph())
+    }
+
+    /// Calls `f` on values of these types, or replays what it did. For tensors that are another library's, which have
+    /// no node of their own: no gradient flows through the results.
+    #[track_caller]
+    pub fn call_values<K>(
+        &self,
+        types: &[Type],
+        feeds: &[Buffer],
+        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
+        keep: impl FnOnce(&X) -> K,
+    ) -> Result<(Vec<(Type, Buffer)>, K)> {
+        ir::no_grad(|| {
+            let trace = self.find(&types, Site::here(), &mut once(f))?;
+            let results = trace.bound.run(feeds, trace.bound.keys())?;
+            Ok((trace.results.iter().cloned().zip(results).collect(), keep(&trace.extra)))
+        })
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
         self.list.lock().len()
+    }
+
+    /// What was compiled so far, for people.
+    pub fn explained(&self) -> String {
+        self.list.lock().iter().map(|t| t.bound.explain()).collect()
     }
 
     /// Shows what is kept beside each trace, unless one is being made.
@@ -142,14 +186,14 @@ impl<X> Traces<X> {
         drop(gone);
     }
 
-    fn find(&self, args: &[&Tensor], site: Site, f: Body<'_, X>) -> Result<Arc<Trace<X>>> {
+    fn find(&self, args: &dyn Arguments, site: Site, f: Body<'_, X>) -> Result<Arc<Trace<X>>> {
         let scopes = Scopes::now();
         let mut list = self.list.lock();
         if let Some(i) = list.iter().rposition(|t| t.holds(args, scopes)) {
             list[i..].rotate_left(1);
             return Ok(list[list.len() - 1].clone());
         }
-        let arguments = args.iter().map(|a| Ok(a.value()?.ty().clone())).collect::<Result<Vec<Type>>>()?;
+        let arguments = (0..args.count()).map(|i| args.ty(i).cloned()).collect::<Result<Vec<Type>>>()?;
         let trace = Arc::new(self.trace(arguments, scopes, site, f)?);
         if list.len() >= TRACES_MAX {
             list.remove(0);
@@ -258,7 +302,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
         for a in args {
             a.eval()?;
         }
-        self.traces.find(args, Site::here(), &mut |a| self.plain(a))?;
+        self.traces.find(&args, Site::here(), &mut |a| self.plain(a))?;
         let (results, profile) = runtime::profile(|| self.call(args));
         Ok((results?, profile))
     }

@@ -72,6 +72,7 @@ const UNSAFE: &[&str] = &[
     "crates/py/src/custom.rs",
     "crates/py/src/dlpack.rs",
     "crates/py/src/exchange.rs",
+    "crates/py/src/foreign.rs",
     "crates/py/src/interrupt.rs",
     "crates/py/src/site.rs",
     "crates/testkit/src/allocations.rs",

@@ -1,0 +1,490 @@
+//! Programs over the tensors of another library, such as PyTorch: called with its tensors, they return its tensors.
+//!
+//! Arrays cross by DLPack's C exchange table (`__dlpack_c_exchange_api__`, DLPack 1.3), which costs a fraction of a
+//! microsecond each; on GPUs by capsules. Memory is shared where its elements are dense in any order of the axes. Each
+//! result has memory of its own, in the order of axes that the library expects.
+
+use crate::dlpack::{
+    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Strided, Taken, Versioned, data_type,
+    delete_versioned, dense_strides, described, inverse, start,
+};
+use crate::error::{OrRaise, type_error};
+use crate::interrupt;
+use crate::site::here;
+use crate::tensor::{PyTensor, wrap};
+use crate::transform::traced;
+use ::tensor::{DType, Literal, Result, Tensor, Traces};
+use ir::{Buffer, Bytes, Outside, Type, Value};
+use parking_lot::Mutex;
+use pyo3::exceptions::PyBufferError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyType};
+use pyo3::{ffi, intern};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Forms of arguments kept at most; the one that was not used for the longest goes first.
+const FORMS_MAX: usize = 64;
+
+type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
+
+/// DLPack's functions of one library's tensors.
+#[repr(C)]
+struct ExchangeTable {
+    major: u32,
+    minor: u32,
+    older: *const ExchangeTable,
+    allocate: Option<unsafe extern "C" fn(*mut Array, *mut *mut Versioned, *mut c_void, SetError) -> c_int>,
+    from_object: Option<unsafe extern "C" fn(*mut ffi::PyObject, *mut *mut Versioned) -> c_int>,
+    to_object: Option<unsafe extern "C" fn(*mut Versioned, *mut *mut ffi::PyObject) -> c_int>,
+    describe: Option<unsafe extern "C" fn(*mut ffi::PyObject, *mut Array) -> c_int>,
+    stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
+}
+
+/// A class of tensors and what it offers.
+struct Library {
+    class: Py<PyType>,
+    /// A static of the library, which is never unloaded.
+    table: *const ExchangeTable,
+    /// Makes a tensor from an object with `__dlpack__`: the way of tensors on GPUs.
+    from_dlpack: Py<PyAny>,
+}
+// SAFETY: the table is constant, and its functions are called with the interpreter held.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    fn new(class: &Bound<'_, PyType>, from_dlpack: Py<PyAny>) -> PyResult<Library> {
+        let capsule = class.getattr("__dlpack_c_exchange_api__")?;
+        let name = c"dlpack_exchange_api";
+        // SAFETY: fails with an exception unless the object is a capsule of this name.
+        let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) }.cast::<ExchangeTable>();
+        if table.is_null() {
+            return Err(PyErr::fetch(class.py()));
+        }
+        let mut table = table.cast_const();
+        // SAFETY: the header is the same in all versions; older tables follow newer ones.
+        unsafe {
+            while (*table).major > 1 && !(*table).older.is_null() {
+                table = (*table).older;
+            }
+            if (*table).major != 1 || (*table).from_object.is_none() || (*table).to_object.is_none() {
+                return Err(type_error(format!("DLPack {} has another exchange table", (*table).major)));
+            }
+        }
+        Ok(Library { class: class.clone().unbind(), table, from_dlpack })
+    }
+    fn table(&self) -> &ExchangeTable {
+        // SAFETY: not null, and it lives as long as the process.
+        unsafe { &*self.table }
+    }
+    fn is_own(&self, obj: &Bound<'_, PyAny>) -> bool {
+        // SAFETY: both are types; the interpreter is held.
+        unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(obj.as_ptr()), self.class.as_ptr().cast()) == 1 }
+    }
+    /// Where a tensor lies, without holding it; `None` where the library does not say.
+    fn address(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let Some(describe) = self.table().describe else { return Ok(None) };
+        let mut array = std::mem::MaybeUninit::<Array>::uninit();
+        // SAFETY: the object is one of the library's tensors; on success the structure is filled.
+        unsafe {
+            if describe(obj.as_ptr(), array.as_mut_ptr()) != 0 {
+                return Err(PyErr::fetch(obj.py()));
+            }
+            let array = array.assume_init();
+            Ok((array.device.kind == CPU).then(|| start(&array).addr()))
+        }
+    }
+    fn taken(&self, obj: &Bound<'_, PyAny>) -> PyResult<Taken> {
+        let mut out: *mut Versioned = std::ptr::null_mut();
+        // SAFETY: the object is one of the library's tensors; on success the pointer is ours to give back.
+        let code = unsafe { (self.table().from_object.expect("checked in new"))(obj.as_ptr(), &mut out) };
+        if code != 0 || out.is_null() {
+            return Err(PyErr::fetch(obj.py()));
+        }
+        Ok(Taken::Versioned(out))
+    }
+    /// A tensor of the library's over a value in host memory that nobody else has.
+    fn object<'py>(&self, py: Python<'py>, value: Literal, order: Option<&[usize]>) -> PyResult<Bound<'py, PyAny>> {
+        let is_own = Arc::strong_count(value.buffer()) == 1 && !value.buffer().is_foreign();
+        let value =
+            if is_own { value } else { Literal::from_bytes(value.dtype(), value.shape().clone(), value.bytes()).or_raise(py)? };
+        let sizes: Vec<i64> = value.shape().iter().map(|&d| d as i64).collect();
+        let dense = dense_strides(&sizes.iter().map(|d| (*d).max(1)).collect::<Vec<_>>());
+        let (shape, strides) = match order {
+            None => (sizes, dense),
+            Some(order) => {
+                let (mut shape, mut strides) = (sizes.clone(), dense.clone());
+                order.iter().enumerate().for_each(|(i, &a)| (shape[a], strides[a]) = (sizes[i], dense[i]));
+                (shape, strides)
+            }
+        };
+        let (dtype, ndim) = (data_type(value.dtype()), shape.len() as i32);
+        let data = value.bytes().as_ptr().cast_mut().cast();
+        let memory = Box::new(Outside::new(value.into_buffer()));
+        let mut kept = Box::new(Export { _memory: memory, shape, strides });
+        let (shape, strides) = (kept.shape.as_mut_ptr(), kept.strides.as_mut_ptr());
+        let array = Array { data, device: HOST, ndim, dtype, shape, strides, byte_offset: 0 };
+        let context = Box::into_raw(kept).cast();
+        let managed = Versioned { major: 1, minor: 0, context, deleter: Some(delete_versioned), flags: 0, array };
+        let managed = Box::into_raw(Box::new(managed));
+        let mut out: *mut ffi::PyObject = std::ptr::null_mut();
+        // SAFETY: the structure is complete, and the library owns it on success.
+        unsafe {
+            if (self.table().to_object.expect("checked in new"))(managed, &mut out) != 0 || out.is_null() {
+                delete_versioned(managed);
+                return Err(PyErr::fetch(py));
+            }
+            Ok(Bound::from_owned_ptr(py, out))
+        }
+    }
+}
+
+/// An argument as a program is chosen by it.
+#[derive(Clone, PartialEq)]
+enum Key {
+    /// A tensor whose elements are dense in this order of its axes; without one, in their own.
+    Tensor(Type, Option<Vec<usize>>),
+    /// A tensor that is compiled in: where it lies, and how often it was changed.
+    Frozen(usize, i64),
+    Int(i64),
+    Float(u64),
+    Bool(bool),
+    None,
+}
+
+/// A tensor argument: how it is looked up, and its value.
+type Argument = (Key, Buffer);
+
+/// The elements of an array in host memory, shared where they are dense.
+fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal)> {
+    let (dtype, layout) = described(array.array())?;
+    let (begin, len) = (start(array.array()), layout.count() * dtype.size());
+    if len == 0 {
+        return Ok((Type::new(dtype, layout.shape.clone()), None, Literal::zeros(dtype, layout.shape)));
+    }
+    if array.array().data.is_null() {
+        return Err(PyBufferError::new_err("the tensor has no memory"));
+    }
+    let order = if layout.is_dense() { None } else { layout.order() };
+    let is_dense = layout.is_dense() || order.is_some();
+    let shape = match &order {
+        Some(order) => order.iter().map(|&a| layout.shape[a]).collect(),
+        None => layout.shape.clone(),
+    };
+    let is_aligned = begin.addr().is_multiple_of(dtype.part().size());
+    // A truth value of another library may be any byte.
+    let literal = if is_dense && is_aligned && dtype != DType::Bool {
+        Literal::from_buffer(dtype, shape.clone(), Arc::new(Bytes::foreign(Box::new(Dense { array, len }))))
+    } else if is_dense {
+        // SAFETY: so many bytes lie one after the other, and the array is held.
+        let bytes = unsafe { std::slice::from_raw_parts(begin, len) };
+        truth(dtype, &shape, bytes.to_vec())
+    } else {
+        // SAFETY: the layout is the array's own.
+        truth(dtype, &shape, unsafe { gathered(&layout, begin, dtype.size()) })
+    };
+    Ok((Type::new(dtype, shape), order, literal))
+}
+
+/// The elements in row-major order.
+///
+/// SAFETY: as [`Strided::gather`].
+unsafe fn gathered(layout: &Strided, begin: *const u8, size: usize) -> Vec<u8> {
+    // SAFETY: the caller's.
+    unsafe { layout.gather(begin, size) }
+}
+
+/// A value of bytes, of which truth values are 0 or 1.
+fn truth(dtype: DType, shape: &ir::Shape, mut bytes: Vec<u8>) -> Literal {
+    if dtype == DType::Bool {
+        bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
+    }
+    Literal::from_buffer(dtype, shape.clone(), Arc::new(Bytes::copy_of(&bytes)))
+}
+
+/// What a program returns in one place.
+enum Out {
+    /// The next of its results, whose axes lie in this order.
+    Tensor(Option<Vec<usize>>),
+    /// Something that the function returned beside tensors, such as a size.
+    Object(Py<PyAny>),
+}
+
+/// What was traced for one form of the arguments.
+struct Form {
+    keys: Vec<Key>,
+    traces: Traces<Arc<Vec<Out>>>,
+    /// Whether the last call took next to no time.
+    is_brief: AtomicBool,
+}
+
+/// A weight that was taken over at an earlier call.
+struct Adopted {
+    address: usize,
+    argument: Argument,
+}
+
+/// A function over another library's tensors, traced for each form of its arguments.
+///
+/// `f` is called with a list of arguments, tensors of ours in place of theirs, and returns a list. An item is a tensor,
+/// a pair of a tensor and the order in which its axes lie, or any other object. `passed` says of each result which
+/// argument it is, if it is one: that object itself is returned. `adopted` are arguments that stay where they are from
+/// call to call; `frozen` says that those are compiled in as they are, again after each change.
+#[pyclass(name = "ForeignCall", module = "talweg._native", frozen, weakref)]
+struct ForeignCall {
+    f: Py<PyAny>,
+    library: Library,
+    passed: Vec<Option<usize>>,
+    adopted: Mutex<Vec<Option<Adopted>>>,
+    is_adopted: Vec<bool>,
+    is_frozen: bool,
+    /// The last used is the last.
+    forms: Mutex<Vec<Arc<Form>>>,
+}
+
+impl ForeignCall {
+    /// A tensor of the library's.
+    fn argument(&self, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
+        let array = self.library.taken(obj)?;
+        let device = &array.array().device;
+        if device.kind == CUDA {
+            drop(array);
+            return self.on_gpu(obj);
+        }
+        if device.kind != CPU {
+            let e = format!("a tensor on DLPack device {}, neither in host memory nor on an NVIDIA GPU", device.kind);
+            return Err(PyBufferError::new_err(e));
+        }
+        let (ty, order, literal) = host(array)?;
+        Ok((Key::Tensor(ty, order), Buffer::Host(literal)))
+    }
+    fn on_gpu(&self, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
+        let py = obj.py();
+        let plain = obj.call_method0(intern!(py, "detach"))?;
+        let t = match dlpack::import(&plain, Share::Possible)? {
+            Imported::Gpu(t, _) => t,
+            Imported::Host(l) => Tensor::from(l),
+        };
+        let (ty, buffer) = PyTensor::from(t).buffer(py)?;
+        Ok((Key::Tensor(ty, None), buffer))
+    }
+    /// A tensor that stays where it is.
+    fn weight(&self, i: usize, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
+        let Some(address) = self.library.address(obj)? else { return self.argument(obj) };
+        if let Some(a) = self.adopted.lock()[i].as_ref().filter(|a| a.address == address) {
+            return Ok(a.argument.clone());
+        }
+        let argument = self.argument(obj)?;
+        let gone = self.adopted.lock()[i].replace(Adopted { address, argument: argument.clone() });
+        drop(gone);
+        Ok(argument)
+    }
+    /// How a tensor that is compiled in is known again.
+    fn frozen_key(&self, obj: &Bound<'_, PyAny>) -> PyResult<Key> {
+        let py = obj.py();
+        let address = match self.library.address(obj)? {
+            Some(a) => a,
+            None => obj.call_method0(intern!(py, "data_ptr"))?.extract()?,
+        };
+        Ok(Key::Frozen(address, obj.getattr(intern!(py, "_version"))?.extract()?))
+    }
+    /// The keys of all arguments, and the values of those that are fed.
+    fn taken_apart(&self, args: &[Bound<'_, PyAny>]) -> PyResult<(Vec<Key>, Vec<Buffer>)> {
+        let (mut keys, mut feeds) = (Vec::with_capacity(args.len()), Vec::with_capacity(args.len()));
+        for (i, obj) in args.iter().enumerate() {
+            let is_adopted = self.is_adopted.get(i).copied().unwrap_or(false);
+            let key = if self.library.is_own(obj) {
+                if is_adopted && self.is_frozen {
+                    self.frozen_key(obj)?
+                } else {
+                    let (key, buffer) = if is_adopted { self.weight(i, obj)? } else { self.argument(obj)? };
+                    feeds.push(buffer);
+                    key
+                }
+            } else if let Ok(b) = obj.cast_exact::<PyBool>() {
+                Key::Bool(b.is_true())
+            } else if obj.cast::<PyInt>().is_ok() {
+                Key::Int(obj.extract()?)
+            } else if let Ok(x) = obj.cast::<PyFloat>() {
+                Key::Float(x.value().to_bits())
+            } else if obj.is_none() {
+                Key::None
+            } else {
+                return Err(type_error(format!("argument {i} is neither a tensor nor a number: {}", obj.get_type())));
+            };
+            keys.push(key);
+        }
+        Ok((keys, feeds))
+    }
+    fn form(&self, keys: Vec<Key>) -> Arc<Form> {
+        let mut forms = self.forms.lock();
+        if let Some(i) = forms.iter().rposition(|f| f.keys == keys) {
+            forms[i..].rotate_left(1);
+            return forms[forms.len() - 1].clone();
+        }
+        // A weight that was changed leaves nothing behind: the program held the old one.
+        let is_same_but_weights = |f: &Arc<Form>| {
+            let is_like = |(a, b): (&Key, &Key)| a == b || matches!((a, b), (Key::Frozen(..), Key::Frozen(..)));
+            self.is_frozen && f.keys.iter().zip(&keys).all(is_like)
+        };
+        let mut gone: Vec<Arc<Form>> = Vec::new();
+        while let Some(i) = forms.iter().position(is_same_but_weights) {
+            gone.push(forms.remove(i));
+        }
+        if forms.len() >= FORMS_MAX {
+            gone.push(forms.remove(0));
+        }
+        let traces = if self.is_frozen { Traces::frozen() } else { Traces::default() };
+        let form = Arc::new(Form { keys, traces, is_brief: AtomicBool::new(false) });
+        forms.push(form.clone());
+        drop(forms);
+        drop(gone);
+        form
+    }
+    /// Calls the function with stand-ins.
+    fn trace(&self, form: &Form, objects: &Py<PyList>, fed: &[Tensor]) -> Result<(Vec<Tensor>, Arc<Vec<Out>>)> {
+        traced(|py| {
+            let mut fed = fed.iter();
+            let mut args: Vec<Bound<'_, PyAny>> = Vec::with_capacity(form.keys.len());
+            for (key, obj) in form.keys.iter().zip(objects.bind(py)) {
+                let tensor = match key {
+                    Key::Tensor(_, order) => {
+                        let t = fed.next().ok_or_else(|| type_error("fewer values than tensors"))?.clone();
+                        Some((t, order.clone()))
+                    }
+                    Key::Frozen(..) => {
+                        let (key, buffer) = self.argument(&obj)?;
+                        let Key::Tensor(ty, order) = key else { unreachable!("a tensor's key") };
+                        Some((Tensor::from(Value::computed(ty, buffer, false, here(py))), order))
+                    }
+                    _ => None,
+                };
+                args.push(match tensor {
+                    Some((t, None)) => wrap(py, t)?.into_bound(py).into_any(),
+                    Some((t, Some(order))) => wrap(py, t.permute(&inverse(&order)))?.into_bound(py).into_any(),
+                    None => obj,
+                });
+            }
+            let results = self.f.bind(py).call1((PyList::new(py, args)?,))?;
+            let (mut tensors, mut outs) = (Vec::new(), Vec::new());
+            for item in results.try_iter()? {
+                let item = item?;
+                if let Ok(t) = item.cast::<PyTensor>() {
+                    tensors.push(t.get().tensor());
+                    outs.push(Out::Tensor(None));
+                } else if let Ok((t, order)) = item.extract::<(Py<PyTensor>, Vec<usize>)>() {
+                    let axes: Vec<i64> = order.iter().map(|&a| a as i64).collect();
+                    tensors.push(t.get().tensor().permute(&axes));
+                    outs.push(Out::Tensor(Some(order)));
+                } else {
+                    outs.push(Out::Object(item.unbind()));
+                }
+            }
+            Ok((tensors, Arc::new(outs)))
+        })
+    }
+    /// A result as the library's tensor.
+    fn result<'py>(
+        &self,
+        py: Python<'py>,
+        (ty, buffer): (Type, Buffer),
+        order: Option<&[usize]>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match buffer {
+            Buffer::Host(value) => self.library.object(py, value, order),
+            Buffer::Device(_) => {
+                let ours = wrap(py, Tensor::from(Value::computed(ty, buffer, false, here(py))))?;
+                let theirs = self.library.from_dlpack.bind(py).call1((ours,))?;
+                match order {
+                    Some(order) => theirs.call_method1(intern!(py, "permute"), (inverse(order),)),
+                    None => Ok(theirs),
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl ForeignCall {
+    #[new]
+    fn new(
+        f: Py<PyAny>,
+        class: &Bound<'_, PyType>,
+        from_dlpack: Py<PyAny>,
+        passed: Vec<Option<usize>>,
+        adopted: Vec<usize>,
+        frozen: bool,
+    ) -> PyResult<ForeignCall> {
+        let count = adopted.iter().max().map_or(0, |m| m + 1);
+        let mut is_adopted = vec![false; count];
+        adopted.iter().for_each(|&i| is_adopted[i] = true);
+        let slots = Mutex::new((0..count).map(|_| None).collect());
+        let library = Library::new(class, from_dlpack)?;
+        Ok(ForeignCall { f, library, passed, adopted: slots, is_adopted, is_frozen: frozen, forms: Mutex::default() })
+    }
+    /// Calls it with a list of arguments, which is emptied: values that nobody else holds are freed during the call.
+    fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+        let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
+        let (keys, feeds) = self.taken_apart(&objects)?;
+        let form = self.form(keys);
+        let types: Vec<Type> = form
+            .keys
+            .iter()
+            .filter_map(|k| if let Key::Tensor(ty, _) = k { Some(ty.clone()) } else { None })
+            .collect();
+        let kept: Vec<Option<Bound<'py, PyAny>>> =
+            self.passed.iter().map(|p| p.and_then(|i| objects.get(i).cloned())).collect();
+        let site = here(py);
+        let is_known = form.traces.count() > 0;
+        // Tracing may ask for the arguments once more.
+        let list = if is_known { PyList::empty(py) } else { PyList::new(py, &objects)? }.unbind();
+        drop(objects);
+        // SAFETY: a slice of a list is set to nothing, which empties it.
+        if unsafe { ffi::PyList_SetSlice(args.as_ptr(), 0, ffi::Py_ssize_t::MAX, std::ptr::null_mut()) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        let call =
+            || form.traces.call_values(&types, &feeds, |xs| self.trace(&form, &list, xs), Arc::clone);
+        let (values, outs) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
+        drop(feeds);
+        let mut values = values.into_iter();
+        let results = PyList::empty(py);
+        let mut outs = outs.iter();
+        for kept in kept {
+            if let Some(obj) = kept {
+                results.append(obj)?;
+                continue;
+            }
+            match outs.next() {
+                Some(Out::Object(obj)) => results.append(obj)?,
+                Some(Out::Tensor(order)) => {
+                    let value = values.next().ok_or_else(|| type_error("fewer results than places for them"))?;
+                    results.append(self.result(py, value, order.as_deref())?)?;
+                }
+                None => return Err(type_error("the function returned fewer results than it said")),
+            }
+        }
+        Ok(results)
+    }
+    /// The graph that was compiled for each form of the arguments so far, as text.
+    fn explain(&self) -> Vec<String> {
+        self.forms.lock().iter().map(|f| f.traces.explained()).collect()
+    }
+    /// How many forms of arguments are kept.
+    #[getter]
+    fn traces(&self) -> usize {
+        self.forms.lock().iter().map(|f| f.traces.count()).sum()
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.f)
+    }
+}
+
+/// Adds the class.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<ForeignCall>()
+}
