@@ -142,7 +142,7 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
 
 
 # Imported when they are first used.
-_LAZY = {"array_api", "compress", "data", "distributions", "llm", "serve", "testing", "torch_backend", "train"}
+_LAZY = {"array_api", "compression", "data", "distributions", "llm", "serve", "testing", "train"}
 
 
 def __getattr__(name):
@@ -150,10 +150,12 @@ def __getattr__(name):
     write instead."""
     if name in _LAZY:
         return _import_module(f"{__name__}.{name}")
+    if name == "compress":
+        return _import_module(f"{__name__}.compression").compress
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
         return getattr(Tensor, name)
     raise _missing("", name)
 
 
 def __dir__():
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, "compress"})

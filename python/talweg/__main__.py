@@ -24,6 +24,10 @@ def main(args: Sequence[str] | None = None) -> int:
         if hasattr(signal, "SIGPIPE") and args[:1] not in (["launch"], ["guard"], ["store-server"]):
             # Whoever reads the output may stop, as `head` does.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if args[:1] == ["compress"]:
+        from .compression.command import main as compress
+
+        return compress(list(args[1:]))
     return _native.main(sys.executable, [sys.executable, "-m", "talweg"], list(args))
 
 

@@ -29,7 +29,20 @@ def from_torch(module, example=None, kwargs=None, *, dynamic_shapes=None):
         module = torch.export.export(module, example, kwargs, dynamic_shapes=dynamic_shapes)
     elif not isinstance(module, torch.export.ExportedProgram):
         raise type_error(f"from_torch: expected a module, an exported program or a path, not {type(module).__name__}")
+    if _writes(module.graph):
+        # As functions; layers become the operators that they are made of.
+        module = module.run_decompositions({})
     file = io.BytesIO()
     torch.export.save(module, file)
     file.seek(0)
     return pt2.read(file)
+
+
+def _writes(graph):
+    """Whether an operator writes to something else than a buffer, or contains a graph."""
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        is_write = schema is not None and schema.is_mutable and node.args and node.args[0].op != "placeholder"
+        if is_write or str(getattr(node.target, "namespace", "")) == "higher_order":
+            return True
+    return False

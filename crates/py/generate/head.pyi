@@ -12,6 +12,7 @@ from ._functions.random import Generator as Generator, default_generator as defa
 from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import amp as amp, autograd as autograd, func as func
+from . import compression as compression
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
 from . import backends as backends, debug as debug, library as library, llm as llm, profiler as profiler, serve as serve, version as version
 from . import distributions as distributions, metrics as metrics, testing as testing
@@ -54,6 +55,8 @@ from ._devices import get_default_device as get_default_device, set_default_devi
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
 from ._export import Dim as Dim, export as export
+from ._import import from_torch as from_torch
+from .compression import compress as compress
 from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
 from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled
 from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled

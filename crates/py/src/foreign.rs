@@ -5,7 +5,7 @@
 //! result has memory of its own, in the order of axes that the library expects.
 
 use crate::dlpack::{
-    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Strided, Taken, Versioned, data_type,
+    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Taken, Versioned, data_type,
     delete_versioned, dense_strides, described, inverse, start,
 };
 use crate::error::{OrRaise, type_error};
@@ -32,6 +32,7 @@ type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
 /// DLPack's functions of one library's tensors.
 #[repr(C)]
+#[expect(dead_code, reason = "the layout is DLPack's; some functions are not needed")]
 struct ExchangeTable {
     major: u32,
     minor: u32,
@@ -85,8 +86,8 @@ impl Library {
         // SAFETY: both are types; the interpreter is held.
         unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(obj.as_ptr()), self.class.as_ptr().cast()) == 1 }
     }
-    /// Where a tensor lies, without holding it; `None` where the library does not say.
-    fn address(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    /// What a tensor in host memory says of itself, without holding it; `None` where the library does not say.
+    fn place(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Place>> {
         let Some(describe) = self.table().describe else { return Ok(None) };
         let mut array = std::mem::MaybeUninit::<Array>::uninit();
         // SAFETY: the object is one of the library's tensors; on success the structure is filled.
@@ -95,7 +96,11 @@ impl Library {
                 return Err(PyErr::fetch(obj.py()));
             }
             let array = array.assume_init();
-            Ok((array.device.kind == CPU).then(|| start(&array).addr()))
+            if array.device.kind != CPU {
+                return Ok(None);
+            }
+            let (dtype, layout) = described(&array)?;
+            Ok(Some(Place { address: start(&array).addr(), dtype, shape: layout.shape, strides: layout.strides }))
         }
     }
     fn taken(&self, obj: &Bound<'_, PyAny>) -> PyResult<Taken> {
@@ -143,17 +148,38 @@ impl Library {
     }
 }
 
+/// Where and how a tensor lies.
+#[derive(Clone, PartialEq)]
+struct Place {
+    address: usize,
+    dtype: DType,
+    shape: ir::Shape,
+    strides: Vec<i64>,
+}
+
 /// An argument as a program is chosen by it.
 #[derive(Clone, PartialEq)]
 enum Key {
     /// A tensor whose elements are dense in this order of its axes; without one, in their own.
     Tensor(Type, Option<Vec<usize>>),
     /// A tensor that is compiled in: where it lies, and how often it was changed.
-    Frozen(usize, i64),
+    Frozen(Option<Place>, usize, i64),
     Int(i64),
     Float(u64),
     Bool(bool),
     None,
+}
+
+impl Key {
+    /// A number as Python has it.
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match *self {
+            Key::Int(i) => i.into_pyobject(py)?.into_any(),
+            Key::Float(bits) => f64::from_bits(bits).into_pyobject(py)?.into_any(),
+            Key::Bool(b) => b.into_pyobject(py)?.to_owned().into_any(),
+            _ => py.None().into_bound(py),
+        })
+    }
 }
 
 /// A tensor argument: how it is looked up, and its value.
@@ -185,17 +211,9 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal)> {
         truth(dtype, &shape, bytes.to_vec())
     } else {
         // SAFETY: the layout is the array's own.
-        truth(dtype, &shape, unsafe { gathered(&layout, begin, dtype.size()) })
+        truth(dtype, &shape, unsafe { layout.gather(begin, dtype.size()) })
     };
     Ok((Type::new(dtype, shape), order, literal))
-}
-
-/// The elements in row-major order.
-///
-/// SAFETY: as [`Strided::gather`].
-unsafe fn gathered(layout: &Strided, begin: *const u8, size: usize) -> Vec<u8> {
-    // SAFETY: the caller's.
-    unsafe { layout.gather(begin, size) }
 }
 
 /// A value of bytes, of which truth values are 0 or 1.
@@ -224,7 +242,7 @@ struct Form {
 
 /// A weight that was taken over at an earlier call.
 struct Adopted {
-    address: usize,
+    place: Place,
     argument: Argument,
 }
 
@@ -274,23 +292,24 @@ impl ForeignCall {
     }
     /// A tensor that stays where it is.
     fn weight(&self, i: usize, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
-        let Some(address) = self.library.address(obj)? else { return self.argument(obj) };
-        if let Some(a) = self.adopted.lock()[i].as_ref().filter(|a| a.address == address) {
+        let Some(place) = self.library.place(obj)? else { return self.argument(obj) };
+        if let Some(a) = self.adopted.lock()[i].as_ref().filter(|a| a.place == place) {
             return Ok(a.argument.clone());
         }
         let argument = self.argument(obj)?;
-        let gone = self.adopted.lock()[i].replace(Adopted { address, argument: argument.clone() });
+        let gone = self.adopted.lock()[i].replace(Adopted { place, argument: argument.clone() });
         drop(gone);
         Ok(argument)
     }
     /// How a tensor that is compiled in is known again.
     fn frozen_key(&self, obj: &Bound<'_, PyAny>) -> PyResult<Key> {
         let py = obj.py();
-        let address = match self.library.address(obj)? {
-            Some(a) => a,
+        let place = self.library.place(obj)?;
+        let address = match &place {
+            Some(p) => p.address,
             None => obj.call_method0(intern!(py, "data_ptr"))?.extract()?,
         };
-        Ok(Key::Frozen(address, obj.getattr(intern!(py, "_version"))?.extract()?))
+        Ok(Key::Frozen(place, address, obj.getattr(intern!(py, "_version"))?.extract()?))
     }
     /// The keys of all arguments, and the values of those that are fed.
     fn taken_apart(&self, args: &[Bound<'_, PyAny>]) -> PyResult<(Vec<Key>, Vec<Buffer>)> {
@@ -350,24 +369,23 @@ impl ForeignCall {
         traced(|py| {
             let mut fed = fed.iter();
             let mut args: Vec<Bound<'_, PyAny>> = Vec::with_capacity(form.keys.len());
-            for (key, obj) in form.keys.iter().zip(objects.bind(py)) {
-                let tensor = match key {
+            for (i, key) in form.keys.iter().enumerate() {
+                let (tensor, order) = match key {
                     Key::Tensor(_, order) => {
-                        let t = fed.next().ok_or_else(|| type_error("fewer values than tensors"))?.clone();
-                        Some((t, order.clone()))
+                        (fed.next().ok_or_else(|| type_error("fewer values than tensors"))?.clone(), order.clone())
                     }
                     Key::Frozen(..) => {
-                        let (key, buffer) = self.argument(&obj)?;
-                        let Key::Tensor(ty, order) = key else { unreachable!("a tensor's key") };
-                        Some((Tensor::from(Value::computed(ty, buffer, false, here(py))), order))
+                        let (key, buffer) = self.argument(&objects.bind(py).get_item(i)?)?;
+                        let Key::Tensor(ty, order) = key else { return Err(type_error("a weight is no tensor")) };
+                        (Tensor::from(Value::computed(ty, buffer, false, here(py))), order)
                     }
-                    _ => None,
+                    number => {
+                        args.push(number.object(py)?);
+                        continue;
+                    }
                 };
-                args.push(match tensor {
-                    Some((t, None)) => wrap(py, t)?.into_bound(py).into_any(),
-                    Some((t, Some(order))) => wrap(py, t.permute(&inverse(&order)))?.into_bound(py).into_any(),
-                    None => obj,
-                });
+                let t = if let Some(order) = order { tensor.permute(&inverse(&order)) } else { tensor };
+                args.push(wrap(py, t)?.into_bound(py).into_any());
             }
             let results = self.f.bind(py).call1((PyList::new(py, args)?,))?;
             let (mut tensors, mut outs) = (Vec::new(), Vec::new());
@@ -413,7 +431,7 @@ impl ForeignCall {
     #[new]
     fn new(
         f: Py<PyAny>,
-        class: &Bound<'_, PyType>,
+        library: &Bound<'_, PyType>,
         from_dlpack: Py<PyAny>,
         passed: Vec<Option<usize>>,
         adopted: Vec<usize>,
@@ -423,7 +441,7 @@ impl ForeignCall {
         let mut is_adopted = vec![false; count];
         adopted.iter().for_each(|&i| is_adopted[i] = true);
         let slots = Mutex::new((0..count).map(|_| None).collect());
-        let library = Library::new(class, from_dlpack)?;
+        let library = Library::new(library, from_dlpack)?;
         Ok(ForeignCall { f, library, passed, adopted: slots, is_adopted, is_frozen: frozen, forms: Mutex::default() })
     }
     /// Calls it with a list of arguments, which is emptied: values that nobody else holds are freed during the call.
@@ -439,9 +457,8 @@ impl ForeignCall {
         let kept: Vec<Option<Bound<'py, PyAny>>> =
             self.passed.iter().map(|p| p.and_then(|i| objects.get(i).cloned())).collect();
         let site = here(py);
-        let is_known = form.traces.count() > 0;
-        // Tracing may ask for the arguments once more.
-        let list = if is_known { PyList::empty(py) } else { PyList::new(py, &objects)? }.unbind();
+        // Tracing looks at weights once more to compile them in.
+        let list = if self.is_frozen { PyList::new(py, &objects)? } else { PyList::empty(py) }.unbind();
         drop(objects);
         // SAFETY: a slice of a list is set to nothing, which empties it.
         if unsafe { ffi::PyList_SetSlice(args.as_ptr(), 0, ffi::Py_ssize_t::MAX, std::ptr::null_mut()) } != 0 {

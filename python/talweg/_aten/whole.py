@@ -179,3 +179,27 @@ def embedding_bag(*_, **__):
     need(False, "embedding bags")
 
 
+
+
+@row()
+def type_as(x, other):
+    return x.to(other.dtype)
+
+
+@row()
+def expand_as(x, other):
+    return x.expand(*other.shape)
+
+
+@row()
+def new_ones(x, size, dtype=None):
+    return tw.ones(tuple(size), dtype=dtype or x.dtype)
+
+
+@row()
+def new_full(x, size, fill_value, dtype=None):
+    return tw.full(tuple(size), fill_value, dtype=dtype or x.dtype)
+
+
+for _name, _of in (("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor")):
+    ROWS[_name] = getattr(tw, _of)

@@ -263,7 +263,7 @@ class TorchProgram(Module):
                 )
             env[first] = y.to(env[first].dtype) if not _is_buffer(env[first]) else env[first].copy_(y)
             y = env[first]
-        for out, value in zip(node.outputs, [y] if len(node.outputs) == 1 else y):
+        for out, value in zip(node.outputs, [y] if len(node.outputs) == 1 else y or ()):
             _bind(out, value, env)
             if node.name in _VIEWS:
                 views.update(_names(out))

@@ -1,0 +1,18 @@
+"""Smaller and faster models: quantization, pruning and distillation, with a report of what each layer gained.
+
+`tw.compress` is the entry; the parts are here. See docs/compression.md.
+"""
+
+from .calibrate import Observer, threshold
+from .distill import distillation_loss
+from .equalize import equalize
+from .layers import BlockLinear, StaticLinear
+from .prune import Masks, prune_blocks, prune_channels, prune_magnitude
+from .qat import fake_quantize, finish_qat, prepare_qat
+from .quantize import Compressed, compress
+from .report import Layer, Report
+
+__all__ = [
+    "BlockLinear", "Compressed", "Layer", "Masks", "Observer", "Report", "StaticLinear", "compress", "distillation_loss",
+    "equalize", "fake_quantize", "finish_qat", "prepare_qat", "prune_blocks", "prune_channels", "prune_magnitude", "threshold",
+]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Linear layers with quantized weights."""
+
+# mypy: ignore-errors
+import numpy as np
+
+import talweg as tw
+from .. import _native
+from .._checked import value_error
+from ..nn.module import Module
+
+BLOCK = 32
+
+
+def q8_0(weight):
+    """Rows in blocks of 32: a 16-bit scale and 32 signed bytes each, as GGUF has them."""
+    blocks = weight.reshape(weight.shape[0], -1, BLOCK).astype(np.float32)
+    scale = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float16)
+    by = scale.astype(np.float32)
+    q = np.rint(np.divide(blocks, by, out=np.zeros_like(blocks), where=by != 0)).clip(-127, 127).astype(np.int8)
+    return np.concatenate([scale.view(np.uint8), q.view(np.uint8)], -1).reshape(weight.shape[0], -1)
+
+
+def q4_0(weight):
+    """Rows in blocks of 32: a 16-bit scale and 32 numbers of 4 bits each, as GGUF has them."""
+    blocks = weight.reshape(weight.shape[0], -1, BLOCK).astype(np.float32)
+    # The number of greatest magnitude becomes -8.
+    at = np.abs(blocks).argmax(-1)[..., None]
+    scale = (np.take_along_axis(blocks, at, -1) / -8).astype(np.float16)
+    by = scale.astype(np.float32)
+    q = np.divide(blocks, by, out=np.zeros_like(blocks), where=by != 0)
+    q = np.floor(q + 8.5).clip(0, 15).astype(np.uint8)
+    packed = q[..., :16] | (q[..., 16:] << 4)
+    return np.concatenate([scale.view(np.uint8), packed], -1).reshape(weight.shape[0], -1)
+
+
+_FORMATS = {"q8_0": q8_0, "q4_0": q4_0}
+
+
+class BlockLinear(Module):
+    """A trained ``Linear`` whose weight stays in blocks of 32 numbers of 8 or 4 bits, which one scale belongs to. With
+    ``int8`` inputs are rounded to 8 bits on the way.
+
+    >>> tw.compression.BlockLinear(tw.nn.Linear(32, 4), "q8_0")(tw.ones(3, 32)).shape
+    talweg.Size([3, 4])
+    """
+
+    def __init__(self, linear, format="q8_0", int8=False):
+        super().__init__()
+        weight = linear.weight.detach().numpy()
+        if format not in _FORMATS:
+            raise value_error(f"BlockLinear: there is no format {format!r}; there are {sorted(_FORMATS)}")
+        if weight.shape[1] % BLOCK:
+            raise value_error(f"BlockLinear: {weight.shape[1]} inputs are no multiple of {BLOCK}")
+        self.format, self.int8 = format, int8
+        self.register_buffer("weight", tw.tensor(_FORMATS[format](weight)))
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x):
+        by = dict(format=self.format, int8=self.int8, interleaved=False)
+        y = _native.apply_row("quantized_matmul", [x, self.weight], by)[0]
+        return y if self.bias is None else y + self.bias
+
+
+class StaticLinear(Module):
+    """A trained ``Linear`` in 8-bit integers with one scale for all inputs, found by calibration.
+
+    >>> layer = tw.compression.StaticLinear(tw.nn.Linear(4, 2), 2.0)
+    >>> layer(tw.ones(3, 4)).shape
+    talweg.Size([3, 2])
+    """
+
+    def __init__(self, linear, most, mean=None):
+        super().__init__()
+        weight, scale = linear.weight.detach().quantize(-1)
+        self.step = max(float(most), 1e-12) / 127
+        self.register_buffer("weight", weight.t().contiguous())
+        self.register_buffer("scale", (scale * self.step).reshape(-1))
+        bias = tw.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
+        if mean is not None:
+            # Rounding of weights moves the mean of the outputs; the bias moves it back.
+            lost = linear.weight.detach() - weight.to(tw.float32) * scale
+            bias = bias + lost @ mean
+        self.register_buffer("bias", bias)
+
+    def forward(self, x):
+        q = (x * (1 / self.step)).round().clamp(-127, 127).to(tw.int8)
+        rows = q.reshape((-1, q.shape[-1]))
+        y = rows.int_matmul(self.weight).to(tw.float32) * self.scale + self.bias
+        return y.reshape((*x.shape[:-1], y.shape[-1]))

@@ -1,0 +1,156 @@
+"""Compression: what is quantized stays near, what is pruned stays zero, and the report says what happened."""
+
+import json
+
+import numpy as np
+import pytest
+
+import talweg as tw
+from talweg import compression, nn
+
+
+@pytest.fixture
+def model():
+    tw.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10))
+
+
+INPUTS = [tw.rand(16, 64), tw.rand(16, 64)]
+
+
+@pytest.mark.parametrize("method, least", [("int8", 35), ("int4", 14), ("static", 30)])
+def test_a_quantized_model_stays_near(model, method, least):
+    small, report = tw.compress(model, method, calibrate=INPUTS, min_gain=0.0)
+    assert report.sqnr > least
+    assert report.bytes_after < report.bytes_before * (0.35 if method == "int4" else 0.45)
+    assert all(layer.after != "float32" for layer in report.layers)
+    assert isinstance(model[0], nn.Linear) and type(small[0]) is not nn.Linear
+
+
+def test_no_layer_becomes_slower(model):
+    small, report = tw.compress(model, "int8", calibrate=INPUTS, min_gain=1e9)
+    assert [layer.after for layer in report.layers] == ["float32"] * 2
+    assert all("times as fast" in layer.kept_because for layer in report.layers)
+    assert small(INPUTS[0]).tolist() == model(INPUTS[0]).tolist()
+    small, report = tw.compress(model, "int4", calibrate=INPUTS, min_gain=0.0, min_sqnr=200.0)
+    assert "dB" in report.layers[0].kept_because
+
+
+def test_the_report_in_three_forms(model, tmp_path):
+    _, report = tw.compress(model, "static", calibrate=INPUTS, evaluate=lambda m: m(INPUTS[0]).mean().item(), min_gain=0.0)
+    assert json.loads(report.json())["layers"][0]["after"] == "static int8"
+    assert "figure of merit" in str(report)
+    report.save(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("<rect") == 4 and "static int8" in page
+
+
+@pytest.mark.parametrize("format, step", [("q8_0", 1 / 127), ("q4_0", 1 / 8)])
+def test_blocks_are_those_of_gguf(format, step):
+    tw.manual_seed(1)
+    linear = nn.Linear(64, 8, bias=False)
+    layer = compression.BlockLinear(linear, format)
+    rows = layer(tw.eye(64)).t().numpy()
+    weight = linear.weight.detach().numpy()
+    most = np.abs(weight.reshape(8, 2, 32)).max(-1, keepdims=True)
+    assert (np.abs(rows - weight).reshape(8, 2, 32) <= most * step * 1.01).all()
+    with pytest.raises(tw.ArgumentError, match="multiple of 32"):
+        compression.BlockLinear(nn.Linear(33, 2))
+
+
+def test_calibration_cuts_outliers():
+    seen = compression.Observer()
+    values = np.random.default_rng(0).normal(size=(100, 100)).astype(np.float32)
+    values[0, 0] = 100
+    seen.update(tw.tensor(values))
+    assert compression.threshold(seen, "minmax") == 100
+    assert 3 < compression.threshold(seen, "percentile", 99.9) < 6
+    assert compression.threshold(seen, "entropy") < 20
+    with pytest.raises(tw.ArgumentError, match="no method"):
+        compression.threshold(seen, "median")
+
+
+def test_equalization_changes_no_result(model):
+    with tw.no_grad():
+        model[0].weight.copy_(model[0].weight * tw.linspace(0.01, 10, 96).reshape(96, 1))
+    before = model(INPUTS[0]).numpy().copy()
+    assert compression.equalize(model) == 1
+    assert np.allclose(model(INPUTS[0]).numpy(), before, rtol=1e-4, atol=1e-5)
+    ranges = model[0].weight.abs().amax(1)
+    assert ranges.max().item() / ranges.min().item() < 200
+
+
+def test_quantization_aware_training_learns():
+    tw.manual_seed(0)
+    net = compression.prepare_qat(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)), 4, 8)
+    x = tw.randn(64, 8)
+    y = (x.sum(1) > 0).to(tw.int64)
+    optimizer = tw.optim.Adam(net.parameters(), lr=0.02)
+    losses = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 3
+    plain = compression.finish_qat(net.eval())
+    assert type(plain[0]) is nn.Linear
+    assert all(len(np.unique(row)) <= 15 for row in plain[0].weight.detach().numpy())
+
+
+def test_pruned_weights_stay_zero(model):
+    masks = compression.prune_magnitude(model, 0.9)
+    assert masks.sparsity == pytest.approx(0.9, abs=0.01)
+    optimizer = tw.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(INPUTS[0]).square().mean().backward()
+        optimizer.step()
+        masks()
+    zero = sum((m.weight == 0).sum().item() for m in (model[0], model[2]))
+    assert zero / (64 * 96 + 96 * 10) == pytest.approx(0.9, abs=0.01)
+    blocks = compression.prune_blocks(nn.Sequential(nn.Linear(64, 32)), 0.5).masks[0][1].numpy().reshape(32, 4, 16)
+    assert ((blocks.sum(-1) == 0) | (blocks.sum(-1) == 16)).all()
+
+
+def test_channels_that_are_gone_were_the_smallest():
+    tw.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)
+    ).eval()
+    with tw.no_grad():
+        # Channels without weight and bias change nothing when they are gone.
+        keep = (tw.arange(8) % 2).to(tw.float32)
+        net[0].weight.copy_(net[0].weight * keep.reshape(8, 1, 1, 1))
+        net[0].bias.copy_(net[0].bias * keep)
+    x = tw.randn(2, 1, 14, 14)
+    small = compression.prune_channels(net, 0.5)
+    assert small[0].out_channels == 4 and small[4].in_channels == 4 and small[4].out_channels == 2
+    first = nn.Sequential(*list(net)[:5])(x).numpy()
+    assert small(x).shape == (2, 3)
+    kept = np.argsort(-np.abs(net[4].weight.detach().numpy()).reshape(4, -1).sum(1))[:2]
+    assert np.allclose(nn.Sequential(*list(small)[:5])(x).numpy(), first[:, np.sort(kept)], atol=1e-5)
+    with pytest.raises(tw.ArgumentError, match="Sequential"):
+        compression.prune_channels(nn.Linear(2, 2), 0.5)
+
+
+def test_distillation():
+    z = tw.tensor([[1.0, 2.0, 0.5]])
+    assert compression.distillation_loss(z, z, alpha=1.0).item() == pytest.approx(0, abs=1e-6)
+    loss = compression.distillation_loss(z, z, tw.tensor([1]), alpha=0.5)
+    assert loss.item() == pytest.approx(0.5 * nn.functional.cross_entropy(z, tw.tensor([1])).item())
+
+
+def test_the_command(tmp_path, capsys):
+    from talweg.__main__ import main
+
+    (tmp_path / "net.py").write_text("import talweg as tw\nnet = tw.nn.Sequential(tw.nn.Linear(32, 8))\n")
+    np.save(tmp_path / "x.npy", np.ones((8, 32), np.float32))
+    report, out = str(tmp_path / "r.json"), str(tmp_path / "small.safetensors")
+    args = [f"{tmp_path}/net.py:net", "--int8", "--calibrate", str(tmp_path / "x.npy"), "--min-gain", "0", "--report", report, "--out", out]
+    assert main(["compress", *args]) == 0
+    assert "bytes" in capsys.readouterr().out
+    assert json.loads((tmp_path / "r.json").read_text())["method"] == "int8"
+    assert "0.weight" in tw.load(out)
+    assert main(["compress", f"{tmp_path}/net.py:net", "--prune", "0.5"]) == 0
