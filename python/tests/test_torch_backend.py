@@ -245,3 +245,11 @@ def test_double_use_of_one_graph_in_two_steps():
     (m(a).sum() + m(b).sum()).backward()
     for p, g in zip(m.parameters(), ours):
         close(g, p.grad)
+
+
+def test_tensors_made_inside_of_a_function_are_constants():
+    def f(x):
+        return x * torch.tensor([1.0, 2.0, 3.0]) + torch.arange(3)
+
+    assert compiled(f)(torch.ones(3)).tolist() == [1, 3, 5]
+    assert backend.report().fallbacks == {}

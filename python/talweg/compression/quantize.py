@@ -9,7 +9,7 @@ import numpy as np
 
 import talweg as tw
 from .. import nn
-from .._checked import value_error
+from .._checked import type_error, value_error
 from .calibrate import Observer, threshold
 from .layers import BLOCK, BlockLinear, StaticLinear
 from .report import Layer, Report, weight_bytes
@@ -92,7 +92,7 @@ def _observed(model, batches):
     return {name: s for name, s in seen.items() if s[2]}
 
 
-def compress(model, method="int8", *, calibrate, evaluate=None, calibration="percentile", percentile=99.99, min_gain=1.0,
+def compress(model, method="int8", *, calibrate=None, evaluate=None, calibration="percentile", percentile=99.99, min_gain=1.0,
              min_sqnr=None):  # fmt: skip
     """A copy of a model with its linear layers in fewer bits, and a report.
 
@@ -104,9 +104,11 @@ def compress(model, method="int8", *, calibrate, evaluate=None, calibration="per
     and, where given, keeps a ratio of signal to noise of ``min_sqnr`` decibels. ``evaluate(model)`` is a figure of merit
     that the report has for both models; hold its data apart from ``calibrate``.
     """
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise value_error(f"compress: there is no method {method!r}; there are {', '.join(_METHODS)}")
-    batches = _batches(calibrate)
+    if not isinstance(model, nn.Module):
+        raise type_error(f"compress: expected a module, not {type(model).__name__}")
+    batches = _batches(calibrate or ())
     was_training = model.training
     model.eval()
     small = copy.deepcopy(model)

@@ -6,6 +6,7 @@ import operator
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils._python_dispatch import _disable_current_modes
 
 import talweg as tw
 from .. import _native
@@ -56,6 +57,8 @@ class _Draws:
 
 def _value(x, env):
     if isinstance(x, torch.fx.Node):
+        if x not in env:
+            raise Unsupported(f"its argument {x} is not known here")
         return env[x]
     if isinstance(x, (list, tuple)):
         return [_value(y, env) for y in x]
@@ -131,19 +134,32 @@ def _stand_in(meta):
     return meta
 
 
-def probe(graph):
+def _constant(module, node):
+    """A tensor of the graph's own."""
+    value = operator.attrgetter(node.target)(module)
+    if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+        raise Unsupported("a constant that is no tensor in host memory")
+    # Compilers are called where tensors are fake.
+    with _disable_current_modes():
+        return tw.from_dlpack(value.detach(), copy=True)
+
+
+def probe(module):
     """The operators that have to run in PyTorch, with the reason, found by tracing each once."""
     refused, env = {}, {}
     draws = _Draws(tw.placeholder(tw.int64, [2]))
     with tw.no_grad():
-        for node in graph.nodes:
-            if node.op in ("output", "get_attr"):
+        for node in module.graph.nodes:
+            if node.op == "output":
                 continue
             try:
-                env[node] = _stand_in(node.meta["val"]) if node.op == "placeholder" else _evaluate(node, env, draws)
+                if node.op == "call_function":
+                    env[node] = _evaluate(node, env, draws)
+                else:
+                    env[node] = _stand_in(node.meta["val"]) if node.op == "placeholder" else _constant(module, node)
             except Exception as e:
-                if node.op == "placeholder":
-                    env[node] = None
+                if node.op != "call_function":
+                    # Whoever uses it is refused.
                     continue
                 refused[node] = str(e).split("\n")[0]
                 try:
@@ -182,8 +198,9 @@ def _is_dense(sizes, strides):
 class Program:
     """A graph of ATen operators as a function of Talweg's tensors: called once for each form of its arguments."""
 
-    def __init__(self, graph):
-        self.graph = graph
+    def __init__(self, module):
+        self.module, self.graph = module, module.graph
+        graph = module.graph
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         output = next(n for n in graph.nodes if n.op == "output").args[0]
         self.outputs = list(output) if isinstance(output, (list, tuple)) else [output]
@@ -200,6 +217,8 @@ class Program:
         for node in self.graph.nodes:
             if node.op == "call_function":
                 env[node] = _evaluate(node, env, draws)
+            elif node.op == "get_attr":
+                env[node] = _constant(self.module, node)
         return [self._result(o, env) for o, p in zip(self.outputs, self.passed) if p is None]
 
     def _result(self, out, env):
@@ -222,7 +241,7 @@ def _call(program, adopted=(), frozen=False):
 
     call._boxed_call = True
     call.native = native
-    REPORT.programs.append(native)
+    REPORT.programs.add(native)
     return call
 
 
@@ -236,12 +255,10 @@ class _Support(OperatorSupportBase):
 
 def compiled(module, kind, adopted=(), frozen=False):
     """A graph of ATen operators as a function of a list of tensors, which returns a list."""
-    refused = probe(module.graph)
-    constants = [n for n in module.graph.nodes if n.op == "get_attr"]
-    refused.update(dict.fromkeys((u for n in constants for u in n.users if u.op != "output"), "a tensor of the graph's own"))
+    refused = probe(module)
     REPORT.graph(kind, module.graph, refused)
-    if not refused and not constants:
-        return _call(Program(module.graph), adopted, frozen)
+    if not refused:
+        return _call(Program(module), adopted, frozen)
     parts = CapabilityBasedPartitioner(module, _Support(refused), allows_single_node_partition=True)
     fused = parts.partition_and_fuse(prefix="talweg_")
     for name, part in list(fused.named_children()):
@@ -263,7 +280,7 @@ class _Part(torch.nn.Module):
 
     def __init__(self, module):
         super().__init__()
-        program = Program(module.graph)
+        program = Program(module)
         self.__dict__["call"], self.__dict__["is_single"] = _call(program), program.is_single
 
     def forward(self, *args):

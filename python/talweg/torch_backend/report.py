@@ -1,6 +1,7 @@
 """What `torch.compile` handed over, and what ran in PyTorch."""
 
 # mypy: ignore-errors
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ class Report:
     """The graphs so far: `fallbacks` are operators that ran in PyTorch, with the reason."""
 
     graphs: list[Graph] = field(default_factory=list)
-    programs: list[Any] = field(default_factory=list)
+    programs: Any = field(default_factory=weakref.WeakSet)
 
     def graph(self, kind, graph, refused):
         count = sum(n.op == "call_function" for n in graph.nodes)
@@ -36,6 +37,10 @@ class Report:
         from torch._dynamo.utils import counters
 
         return dict(counters["graph_break"])
+
+    def explain(self) -> str:
+        """What was compiled, program by program, of those that are still in use."""
+        return "\n".join(text for p in self.programs for text in p.explain())
 
     def clear(self):
         from torch._dynamo.utils import counters
