@@ -40,7 +40,7 @@ pub(crate) struct Array {
 }
 /// The structure from before versions.
 #[repr(C)]
-struct Managed {
+pub(crate) struct Managed {
     array: Array,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,

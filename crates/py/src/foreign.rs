@@ -5,8 +5,8 @@
 //! result has memory of its own, in the order of axes that the library expects.
 
 use crate::dlpack::{
-    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Taken, Versioned, data_type,
-    delete_versioned, dense_strides, described, inverse, start,
+    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Taken, Versioned, data_type, delete_versioned,
+    dense_strides, described, inverse, start,
 };
 use crate::error::{OrRaise, type_error};
 use crate::interrupt;
@@ -32,7 +32,6 @@ type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
 /// DLPack's functions of one library's tensors.
 #[repr(C)]
-#[expect(dead_code, reason = "the layout is DLPack's; some functions are not needed")]
 struct ExchangeTable {
     major: u32,
     minor: u32,
@@ -115,8 +114,11 @@ impl Library {
     /// A tensor of the library's over a value in host memory that nobody else has.
     fn object<'py>(&self, py: Python<'py>, value: Literal, order: Option<&[usize]>) -> PyResult<Bound<'py, PyAny>> {
         let is_own = Arc::strong_count(value.buffer()) == 1 && !value.buffer().is_foreign();
-        let value =
-            if is_own { value } else { Literal::from_bytes(value.dtype(), value.shape().clone(), value.bytes()).or_raise(py)? };
+        let value = if is_own {
+            value
+        } else {
+            Literal::from_bytes(value.dtype(), value.shape().clone(), value.bytes()).or_raise(py)?
+        };
         let sizes: Vec<i64> = value.shape().iter().map(|&d| d as i64).collect();
         let dense = dense_strides(&sizes.iter().map(|d| (*d).max(1)).collect::<Vec<_>>());
         let (shape, strides) = match order {
@@ -449,11 +451,8 @@ impl ForeignCall {
         let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
         let (keys, feeds) = self.taken_apart(&objects)?;
         let form = self.form(keys);
-        let types: Vec<Type> = form
-            .keys
-            .iter()
-            .filter_map(|k| if let Key::Tensor(ty, _) = k { Some(ty.clone()) } else { None })
-            .collect();
+        let types: Vec<Type> =
+            form.keys.iter().filter_map(|k| if let Key::Tensor(ty, _) = k { Some(ty.clone()) } else { None }).collect();
         let kept: Vec<Option<Bound<'py, PyAny>>> =
             self.passed.iter().map(|p| p.and_then(|i| objects.get(i).cloned())).collect();
         let site = here(py);
@@ -464,8 +463,7 @@ impl ForeignCall {
         if unsafe { ffi::PyList_SetSlice(args.as_ptr(), 0, ffi::Py_ssize_t::MAX, std::ptr::null_mut()) } != 0 {
             return Err(PyErr::fetch(py));
         }
-        let call =
-            || form.traces.call_values(&types, &feeds, |xs| self.trace(&form, &list, xs), Arc::clone);
+        let call = || form.traces.call_values(&types, &feeds, |xs| self.trace(&form, &list, xs), Arc::clone);
         let (values, outs) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
         drop(feeds);
         let mut values = values.into_iter();
