@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("data", &["ir"], &[]),
     ("net", &[], &[]),
     ("dist", &["net"], &["data", "testkit"]),
+    ("sim", &[], &[]),
     ("nn-derive", &[], &[]),
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("llm", &["ir", "tensor", "nn", "serve"], &["cpu"]),

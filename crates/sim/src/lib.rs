@@ -1,0 +1,41 @@
+//! What a training step costs on a cluster before anybody pays for it: time, memory, idle share, bytes and price of a
+//! plan, and the search for the best one.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cluster` | devices, links and prices, read from a file |
+//! | `model` | a GPT by its sizes: parameters, operations, activations |
+//! | `schedule` | pipeline schedules as lists of actions, and the check that they neither deadlock nor hold too much |
+//! | `events` | runs the lists against a clock |
+//! | `estimate` | a plan's costs |
+//! | `search` | all plans, the best first |
+//!
+//! Everything is a pure function; the crate knows no tensors and opens no files.
+
+mod cluster;
+mod estimate;
+mod events;
+mod model;
+mod schedule;
+mod search;
+
+pub use cluster::{Cluster, Level, Per, clusters};
+pub use estimate::{Estimate, Plan, Recompute, estimate};
+pub use events::{Span, Timeline, run};
+pub use model::Gpt;
+pub use schedule::{Action, Kind, Part, Schedule, generate, verify};
+pub use search::{Limits, search};
+
+/// What is wrong with a description or a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Error {}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
