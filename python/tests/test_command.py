@@ -1,5 +1,6 @@
 """The `talweg` command of the wheel: `python -m talweg`, and the function that the console script calls."""
 
+import json
 import os
 import pathlib
 import re
@@ -153,3 +154,21 @@ def test_a_rule_of_consistency_in_python(tmp_path):
     ]:
         done = run(*job, f"{rule}:{name}", str(script))
         assert done.returncode == 1 and re.search(why, done.stderr), done.stderr
+
+
+def test_bench_ops_keeps_results_and_finds_what_became_slower(tmp_path):
+    def bench(*words):
+        small = ["--only", "abs,sum_rows", "--direction", "forward", "--scale", "0.0001", "--seconds", "0.01"]
+        return run("bench", "ops", *small, "--results", str(tmp_path), *words, cwd=tmp_path)
+
+    first = bench("--save")
+    assert first.returncode == 0, first.stdout + first.stderr
+    (file,) = tmp_path.glob("*.json")
+    kept = json.loads(file.read_text())
+    assert [row["op"] for row in kept["rows"]] == ["abs", "sum_rows"]
+    for row in kept["rows"]:
+        row["talweg_ms"] /= 1e6
+        row["ratio"] = row.get("ratio", 1) * 1e6
+    file.write_text(json.dumps(kept))
+    slower = bench()
+    assert slower.returncode == 1 and "slower by" in slower.stdout and "sum_rows" in slower.stdout

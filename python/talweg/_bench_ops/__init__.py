@@ -1,0 +1,1 @@
+"""``talweg bench ops``: the time of every operator beside PyTorch's."""
