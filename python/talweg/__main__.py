@@ -21,7 +21,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args = sys.argv[1:]
         # Python's handler would wait for Python code to run again.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if hasattr(signal, "SIGPIPE") and args[:1] not in (["launch"], ["guard"], ["store-server"]):
+        if hasattr(signal, "SIGPIPE") and args[:1] not in (["launch"], ["guard"], ["store-server"], ["serve"]):
             # Whoever reads the output may stop, as `head` does.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if args[:1] == ["compress"]:

@@ -1,7 +1,8 @@
-"""Clients and tools of others against `talweg serve`: KServe's SDK, schemathesis on the OpenAPI document, a browser.
+"""Clients and tools of others against `talweg serve`: tritonclient, KServe's SDK, curl, schemathesis, a browser.
 What is not installed is skipped; `cargo xtask ci` lists it."""
 
-import asyncio
+import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -9,30 +10,108 @@ import sys
 import numpy as np
 import pytest
 
-from test_serve import example, served  # noqa: F401
+from test_serve import example, same_shape_answer, served  # noqa: F401
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_tritonclient(served, protocol, is_binary):  # noqa: F811
+    triton = pytest.importorskip(f"tritonclient.{protocol}", reason=f"tritonclient[{protocol}] is not installed")
+    url, model, _ = served
+    with triton.InferenceServerClient(url.removeprefix("http://")) as client:
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("net")
+        metadata = client.get_model_metadata("net")
+        assert (metadata["platform"] if protocol == "http" else metadata.platform) == "talweg"
+        x = example(3, 5)
+        tensor = triton.InferInput("x", [3, 6], "FP32")
+        if protocol == "http":
+            tensor.set_data_from_numpy(x, binary_data=is_binary)
+            outputs = [triton.InferRequestedOutput("logits", binary_data=is_binary)]
+        else:
+            tensor.set_data_from_numpy(x)
+            outputs = [triton.InferRequestedOutput("logits")] if is_binary else None
+
+        def ask():
+            result = client.infer("net", [tensor], outputs=outputs, request_id="1", timeout=30_000_000, priority=1)
+            response = result.get_response()
+            size = response["parameters"]["batch_size"] if protocol == "http" else response.parameters["batch_size"].int64_param
+            return result.as_numpy("logits"), size
+
+        assert np.array_equal(same_shape_answer(ask, 3), model(x)["logits"].numpy())
+        packing = dict(request_compression_algorithm="gzip", response_compression_algorithm="gzip") if protocol == "http" else {}
+        assert client.infer("net", [tensor], **packing).as_numpy("label").shape == (3,)
+        index = client.get_model_repository_index()
+        assert (index[0]["state"] if protocol == "http" else index.models[0].state) == "READY"
+        statistics = client.get_inference_statistics("net")
+        assert (statistics["model_stats"][0]["inference_count"] if protocol == "http" else statistics.model_stats[0].inference_count) > 0
+        client.load_model("net")
+        from tritonclient.utils import InferenceServerException
+
+        with pytest.raises(InferenceServerException, match="no model"):
+            client.infer("other", [tensor])
+
+
+# KServe's SDK and tritonclient both register the messages of package `inference`: one process cannot import both.
+KSERVE = """
+import asyncio, json, sys
+import kserve, numpy as np
+
+url, x = sys.argv[1], np.float32(json.loads(sys.argv[2]))
+
+def request(is_binary):
+    tensor = kserve.InferInput("x", list(x.shape), "FP32")
+    tensor.set_data_from_numpy(x, binary_data=is_binary)
+    return kserve.InferRequest(model_name="net", infer_inputs=[tensor])
+
+async def ask():
+    rest = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2", timeout=300))
+    assert await rest.is_server_live(url) and await rest.is_server_ready(url) and await rest.is_model_ready(url, "net")
+    grpc = kserve.InferenceGRPCClient(url.removeprefix("http://"), timeout=300)
+    assert await grpc.is_server_ready() and await grpc.is_model_ready("net")
+    answers = [await rest.infer(url, request(is_binary), model_name="net") for is_binary in (True, False)]
+    answers.append(await grpc.infer(request(True)))
+    await rest.close()
+    await grpc.close()
+    return answers
+
+logits = [next(o for o in a.outputs if o.name == "logits").as_numpy().tolist() for a in asyncio.run(ask())]
+print(json.dumps(logits))
+"""
 
 
 def test_kserve(served):  # noqa: F811
-    kserve = pytest.importorskip("kserve", reason="kserve is not installed")
+    if importlib.util.find_spec("kserve") is None:
+        pytest.skip("kserve is not installed")
     url, model, _ = served
     x = example(1, 3)
+    done = subprocess.run([sys.executable, "-c", KSERVE, url, json.dumps(x.tolist())], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert len(answers) == 3
+    for logits in answers:
+        assert np.array_equal(np.float32(logits), model(x)["logits"].numpy())
 
-    def request(is_binary):
-        tensor = kserve.InferInput("x", [1, 6], "FP32")
-        tensor.set_data_from_numpy(x, binary_data=is_binary)
-        return kserve.InferRequest(model_name="net", infer_inputs=[tensor])
 
-    async def ask():
-        rest = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2", timeout=300))
-        assert await rest.is_server_live(url) and await rest.is_server_ready(url) and await rest.is_model_ready(url, "net")
-        grpc = kserve.InferenceGRPCClient(url.removeprefix("http://"))
-        assert await grpc.is_server_ready() and await grpc.is_model_ready("net")
-        answers = [await rest.infer(url, request(is_binary), model_name="net") for is_binary in (True, False)]
-        return [*answers, await grpc.infer(request(True))]
+def test_curl(served):  # noqa: F811
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("curl is not installed")
+    url, model, _ = served
+    x = example(1, 4)
 
-    for answer in asyncio.run(ask()):
-        logits = next(o for o in answer.outputs if o.name == "logits").as_numpy()
-        assert np.array_equal(logits, model(x)["logits"].numpy())
+    def ask(*words):
+        done = subprocess.run([curl, "-sS", "--max-time", "60", *words], capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    body = json.dumps({"inputs": [{"name": "x", "shape": [1, 6], "datatype": "FP32", "data": x.tolist()}]})
+    answer = json.loads(ask(f"{url}/v2/models/net/infer", "-d", body))
+    assert np.array_equal(np.float32(answer["outputs"][0]["data"]), model(x)["logits"].numpy()[0])
+    answer = json.loads(ask(f"{url}/v1/models/net:predict", "-d", json.dumps({"instances": x.tolist()}), "--compressed"))
+    assert answer["predictions"][0]["label"] == int(model(x)["label"][0])
+    assert ask(f"{url}/v2/health/ready", "-o", "/dev/null", "-w", "%{http_code}") == b"200"
+    assert b"nv_inference_request_success" in ask(f"{url}/metrics")
+    assert ask(f"{url}/v2/models/other", "-o", "/dev/null", "-w", "%{http_code}") == b"404"
 
 
 def test_the_openapi_document_is_true(served):  # noqa: F811

@@ -48,10 +48,7 @@ pub fn run(is_strict: bool) -> Result<(), String> {
         run_example(&example)?;
     }
     python::check()?;
-    // They take minutes to install and run.
-    if !is_strict {
-        skip(&mut skipped, "clients of the inference server", "cargo xtask ci --strict");
-    } else if let Err(e) = python::serving_clients()? {
+    if let Err(e) = python::serving_clients()? {
         skip(&mut skipped, "clients of the inference server", &e);
     }
     match skipped.len() {

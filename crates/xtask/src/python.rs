@@ -55,9 +55,10 @@ pub fn serving_clients() -> Result<Result<(), String>, String> {
         Ok(python) => python,
         Err(e) => return Ok(Err(e)),
     };
-    let files = ["python/tests/test_serve.py", "python/tests/test_serve_clients.py"];
+    // The other tests of the server have run with the rest.
+    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests/test_serve_clients.py"];
     let mut tests = Command::new(&python);
-    tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(files).env("PYTHONPATH", target.join("python"));
+    tests.args(args).env("PYTHONPATH", target.join("python"));
     let status = tests.status().map_err(|e| format!("{}: {e}", python.display()))?;
     println!("== clients of the inference server: {:.0} s", start.elapsed().as_secs_f64());
     if status.success() { Ok(Ok(())) } else { Err("clients of the inference server failed".into()) }
@@ -94,7 +95,8 @@ pub fn environment(dir: &Path, packages: &[&str]) -> Result<PathBuf, String> {
         if status.success() { Ok(()) } else { Err(format!("{} {} failed", program.display(), args.join(" "))) }
     };
     run(Path::new("python3"), &["-m", "venv", &dir.display().to_string()])?;
-    let install = [&["-m", "pip", "install", "--quiet"], packages].concat();
+    let install =
+        [&["-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"], packages].concat();
     run(&python, &install)?;
     fs::write(&ready, packages.join(" ")).map_err(|e| format!("{}: {e}", ready.display()))?;
     Ok(python)
