@@ -35,6 +35,8 @@ pub struct Claim {
     pub in_place: Option<usize>,
     /// Whether its kernels, where one fits, come before libraries.
     pub is_kernel_first: bool,
+    /// Whether its kernels come before libraries for these attributes, operands and results.
+    pub is_kernel_better: fn(&Attrs, &[Operand], &[Operand]) -> bool,
     /// Its floating-point operations.
     pub flops: fn(&FlatNode, &[View]) -> usize,
     /// What a number that its kernels report is, and what is wrong with it; `None`: an index out of range.
@@ -59,6 +61,7 @@ impl Claim {
             accepts: |_, _, _| false,
             in_place: None,
             is_kernel_first: false,
+            is_kernel_better: |_, _, _| false,
             flops: |n, _| n.outs[0].shape.count(),
             failure: None,
             is_index: false,
@@ -89,6 +92,7 @@ pub mod op {
     pub const CONV: &str = "conv";
     pub const CONV_INPUT_GRAD: &str = "conv_input_grad";
     pub const CONV_WEIGHT_GRAD: &str = "conv_weight_grad";
+    pub const FFT: &str = "fft";
     pub const GATHER: &str = "gather";
     pub const GELU_TANH: &str = "gelu_tanh";
     pub const GELU_TANH_GRAD: &str = "gelu_tanh_grad";
@@ -96,6 +100,7 @@ pub mod op {
     pub const MATMUL: &str = "matmul";
     pub const MAX_POOL_INDEX: &str = "max_pool_index";
     pub const MUL: &str = "mul";
+    pub const PAD: &str = "pad";
     pub const PERMUTE: &str = "permute";
     pub const RELU: &str = "relu";
     pub const RESHAPE: &str = "reshape";

@@ -8,7 +8,7 @@ use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
 use crate::failure_guard;
 use crate::fuse_launches::{self, OwnGemm};
 use crate::library::cublas::{self, Gemm};
-use crate::library::cufft::Transform;
+use crate::library::cufft::{self, Transform};
 use crate::library::epilogue::Epilogue;
 use crate::scan::ScanCode;
 use crate::target::{Gpu, GpuTarget};
@@ -31,8 +31,15 @@ pub enum Code {
         /// Launches before and after it.
         around: [Vec<Kernel>; 2],
     },
-    /// A Fourier transform of an operand into a result.
-    Fft(Transform, Box<[Operand; 2]>),
+    /// A Fourier transform.
+    Fft {
+        /// The transform.
+        transform: Transform,
+        /// Its operand and its result.
+        operands: Box<[Operand; 2]>,
+        /// Of 16-bit floats: the kernels that widen and narrow them; the transform is one of the scratch space.
+        around: [Vec<Kernel>; 2],
+    },
     /// A scan.
     Scan(Box<ScanCode>),
     /// The node's own rule: a reference on copies of its operands on the host, or control flow over programs of the
@@ -88,7 +95,9 @@ impl Lowered {
         let of_regions = self.code.iter().enumerate().flat_map(|(r, c)| {
             let lists: [&[Kernel]; 2] = match c {
                 Code::Kernels(k) => [k, &[]],
-                Code::Network { around: [before, behind], .. } => [before, behind],
+                Code::Network { around: [before, behind], .. } | Code::Fft { around: [before, behind], .. } => {
+                    [before, behind]
+                }
                 _ => [&[], &[]],
             };
             lists.into_iter().flatten().map(move |k| (r, k))
@@ -142,7 +151,7 @@ impl Lowered {
                 format!("cuDNN with {} launches around it", before.len() + behind.len())
             }
             (_, Code::Network { .. }) => "cuDNN".to_string(),
-            (_, Code::Fft(..)) => "cuFFT".to_string(),
+            (_, Code::Fft { .. }) => "cuFFT".to_string(),
             (_, Code::Scan(s)) => format!("{} iterations on the device", s.iterations.length()),
             (_, Code::Host { node, .. }) if self.is_control(*node) => {
                 "control flow over programs of the device".to_string()
@@ -169,13 +178,14 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
     if gpu.has_fft
         && let Some(transform) = claim(n.op.name).and_then(|c| (c.transform)(&n.attrs, &args))
     {
-        return Ok(Some(Code::Fft(transform, Box::new([args[0].clone(), outs[0].clone()]))));
+        let operands = Box::new([args[0].clone(), outs[0].clone()]);
+        return Ok(Some(Code::Fft { transform, around: cufft::around(&operands), operands }));
     }
     if n.op.name == op::SCAN {
         return Ok(Some(Code::Scan(Box::new(ScanCode::new(n, &args, &outs, gpu)?))));
     }
-    let own = || kernels::kernels(n, &args, &outs, gpu.capability.0).map(Code::Kernels);
-    if claim(n.op.name).is_some_and(|c| c.is_kernel_first)
+    let own = || kernels::kernels(n, &args, &outs, gpu.capability.0, read(fused, &outs)).map(Code::Kernels);
+    if claim(n.op.name).is_some_and(|c| c.is_kernel_first || (c.is_kernel_better)(&n.attrs, &args, &outs))
         && let Some(code) = own()
     {
         return Ok(Some(code));
@@ -206,6 +216,16 @@ fn gemm_code(gemm: Gemm, args: &[Operand], outs: &[Operand]) -> Code {
     let [bias, aux] = if is_backward { [second, third] } else { [third, args.get(3).or(second)] };
     let operands = [Some(&args[0]), Some(&args[1]), Some(&outs[0]), bias, aux];
     Code::Gemm(gemm, Box::new(operands.map(|o| o.unwrap_or(&outs[0]).clone())))
+}
+
+/// The results of a call that a region or the caller reads; a bit each.
+fn read(fused: &Fused, outs: &[Operand]) -> u32 {
+    if outs.len() < 2 {
+        return 1;
+    }
+    let results = fused.results();
+    let is_read = |s: Slot| results.contains(&s) || fused.regions.iter().any(|r| r.reads().contains(&s));
+    outs.iter().enumerate().fold(0, |bits, (i, o)| bits | u32::from(is_read(o.slot)) << i)
 }
 
 /// True if nothing but loops reads a value.
@@ -258,7 +278,7 @@ impl<'a> Lowering<'a> {
     fn is_launched(&self, wave: &Range<usize>) -> bool {
         self.code[wave.clone()].iter().flatten().any(|c| match c {
             Code::Kernels(list) => list.iter().any(|k| !k.is_move),
-            Code::Gemm(..) | Code::Network { .. } | Code::Fft(..) | Code::Scan(_) => true,
+            Code::Gemm(..) | Code::Network { .. } | Code::Fft { .. } | Code::Scan(_) => true,
             Code::Host { .. } => false,
         })
     }
@@ -273,6 +293,7 @@ impl<'a> Lowering<'a> {
         } else if let Some((node, args, _)) = self.fused.call(r) {
             self.scratch[r] = match &self.code[r] {
                 Some(Code::Network { network, .. }) => network.scratch,
+                Some(Code::Fft { operands, .. }) => cufft::scratch(operands),
                 Some(Code::Kernels(_)) => kernels::scratch(&graph.nodes[node], &args),
                 _ => 0,
             };
@@ -348,7 +369,8 @@ impl<'a> Lowering<'a> {
         if !is_one || is_made(index.slot) || args[3..].iter().any(|m| is_made(m.slot)) {
             return None;
         }
-        let call = kernels::Call { attrs: &n.attrs, args: &args, outs: &outs, major: self.major, put: Some(&index) };
+        let call =
+            kernels::Call { attrs: &n.attrs, args: &args, outs: &outs, major: self.major, put: Some(&index), read: 1 };
         kernels::attention::attention(&call)
     }
 

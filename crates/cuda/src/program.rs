@@ -170,9 +170,13 @@ impl Compiled {
                     tasks.push(Task::Network { ready, given, scratch: plan.scratch(r, 0), slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
-                Code::Fft(transform, operands) => {
+                Code::Fft { transform, operands, around: [before, behind] } => {
+                    before.iter().try_for_each(|k| launch(k, &mut tasks))?;
+                    let is_wide = before.is_empty();
+                    let at = operands.each_ref().map(|o| if is_wide { lowered.address(o) } else { plan.scratch(r, 0) });
                     let plan = cufft::Plan::new(context, transform).map_err(|e| plan.blame(r, e))?;
-                    tasks.push(Task::Fft { plan, at: operands.each_ref().map(|o| lowered.address(o)) });
+                    tasks.push(Task::Fft { plan, at });
+                    behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
                 Code::Scan(s) => {
                     let [once, each] = [&s.once, &s.each].map(|l| Compiled::of(context, l.clone()));

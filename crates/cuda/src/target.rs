@@ -14,6 +14,8 @@ use crate::rewrite::attention_layout::{heads_last, join_gradients};
 use crate::rewrite::fp8::{self, transpose_operands};
 use crate::rewrite::fuse_bias::fuse_bias;
 use crate::rewrite::fuse_epilogue::{self, decompose_activations};
+use crate::rewrite::fuse_fft::fuse_fft;
+use crate::rewrite::join_pads::join_pads;
 use crate::rewrite::nhwc::nhwc;
 use ir::{FlatNode, Layout, Result, Slot, Type};
 use passes::{Fused, MemoryPlan, Stage, Target, View, rematerialize};
@@ -62,8 +64,10 @@ impl<'a> GpuTarget<'a> {
 
 impl Target for GpuTarget<'_> {
     fn graph_stages(&self) -> Vec<Stage<'_>> {
-        let Gpu { supports, is_faster, .. } = self.gpu;
+        let Gpu { supports, is_faster, has_fft, .. } = self.gpu;
         vec![
+            Stage::graph_if("join_pads", join_pads),
+            Stage::graph_if("fuse_fft", move |g| if has_fft { fuse_fft(g) } else { Ok(None) }),
             Stage::graph_if("transpose_fp8", transpose_operands),
             Stage::graph_if("fuse_bias", fuse_bias),
             Stage::graph_if("fuse_epilogue", move |g| fuse_epilogue::fuse_epilogue(g, is_faster)),

@@ -37,7 +37,7 @@ fn kernels(text: &str) -> String {
                 n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
                 n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());
             }
-            Code::Fft(t, _) => writeln!(out, "// region {r}: {t:?}\n").unwrap(),
+            Code::Fft { transform: t, .. } => writeln!(out, "// region {r}: {t:?}\n").unwrap(),
             Code::Scan(s) => {
                 writeln!(out, "// region {r}: {} iterations\n{}", s.iterations.length(), s.each.sources()).unwrap()
             }

@@ -9,17 +9,6 @@ use talweg_cuda::target::{Gpu, claims};
 
 /// Ops that compute on the host. Collectives may: NCCL takes them over where it is asked for.
 const ON_HOST: &[&str] = &[
-    // Eigenvalues and singular values.
-    "eig_pairs",
-    "eigh",
-    "eigh_pairs",
-    "svd",
-    "svd_pairs",
-    "pinv",
-    "cofactor",
-    // Complex QR, and the exponential.
-    "qr_pairs",
-    "matrix_exp",
     // The int8 activations of CPUs, and caches of 8 bits.
     "quantized_matmul",
     "paged_attention",
@@ -57,8 +46,6 @@ fn no_other_op_leaves_the_device() {
             found.extend(host.filter(|&n| matches!(nodes[n].op.meaning, Meaning::Kernel(_))).map(|n| nodes[n].op.name));
         }
     }
-    // cuFFT and kernels know f32 and f64 only.
-    found.remove("fft");
     let expected: BTreeSet<&str> = ON_HOST.iter().copied().collect();
     assert_eq!(found, expected);
 }

@@ -42,12 +42,28 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     >>> tw.cdist(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]])).tolist()
     [[5.0]]
     """
-    del compute_mode  # distances are always computed from differences
+    if compute_mode not in _MODES:
+        raise value_error(f"cdist: compute_mode is one of {', '.join(_MODES)}, not {compute_mode!r}")
     x1, x2 = tensor(x1), tensor(x2)
     if x1.shape[-1] == 0 or numel(x1.shape) == 0 or numel(x2.shape) == 0:
         batch = _ops.add(_native.zeros((*x1.shape[:-2], 1)), _native.zeros((*x2.shape[:-2], 1))).shape[:-1]
         return _native.zeros((*batch, x1.shape[-2], x2.shape[-2]), dtype=x1.dtype)
+    is_large = max(x1.shape[-2], x2.shape[-2]) > 25
+    is_wide = x1.dtype == x2.dtype and x1.dtype.name in ("float32", "float64")
+    if p == 2 and is_wide and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and is_large)):
+        return _distance_by_product(x1, x2)
     return _ops.cdist(x1, x2, p)
+
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+def _distance_by_product(x1: Tensor, x2: Tensor) -> Tensor:
+    """Euclidean distances from |x|² + |y|² - 2 x·y; their gradient is 0 where they are."""
+    other = x2.transpose(-1, -2)
+    squares = (x1 * x1).sum(-1, keepdim=True) + (other * other).sum(-2, keepdim=True) - 2 * (x1 @ other)
+    is_far = squares > 0
+    return _ops.where(is_far, _ops.sqrt(_ops.where(is_far, squares, 1.0)), 0.0)
 
 
 @public(method=False)

@@ -78,7 +78,9 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
     x = x.astype("float64")
     inside = (x >= edges[0]) & (x <= edges[-1])
     place = _ops.clamp(_ops.floor((x - low) / width * bins), 0.0, bins - 1.0).astype("int64")
-    return _ops.index_add(_native.zeros(bins, dtype="int64"), 0, place, inside.astype("int64")).astype(input.dtype)
+    # Counts of 32 bits move half the memory, and GPUs add them faster.
+    count = "int32" if x.numel() < 2**31 else "int64"
+    return _ops.index_add(_native.zeros(bins, dtype=count), 0, place, inside.astype(count)).astype(input.dtype)
 
 
 def _weighted(hist: Tensor, edges: Sequence[Tensor], density: bool) -> Tensor:

@@ -2,7 +2,7 @@
 
 use super::{At, Kind, Network, Node, Planned, Window, laid};
 use crate::claims::Claim;
-use crate::emit::kernels::{self, Operand};
+use crate::emit::kernels::{self, Operand, depthwise};
 use crate::rewrite::rows;
 use ir::{Attrs, FlatNode, Shape};
 use passes::View;
@@ -12,16 +12,20 @@ pub static CLAIMS: &[Claim] = &[
     Claim {
         network: |attrs, args, outs| conv(Form::Forward, attrs, args, &outs[0]),
         flops: forward_flops,
+        is_kernel_better: depthwise::is_better,
         ..Claim::new("conv", kernels::conv::forward)
     },
     Claim {
         network: |attrs, args, outs| conv(Form::Input, attrs, args, &outs[0]),
         flops: input_flops,
+        is_kernel_better: depthwise::is_better,
         ..Claim::new("conv_input_grad", kernels::conv::input_grad)
     },
     Claim {
         network: |attrs, args, outs| conv(Form::Weight, attrs, args, &outs[0]),
         flops: weight_flops,
+        scratch: depthwise::scratch,
+        is_kernel_better: depthwise::is_better,
         ..Claim::new("conv_weight_grad", kernels::conv::weight_grad)
     },
     Claim {

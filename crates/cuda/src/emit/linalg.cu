@@ -3,8 +3,8 @@
 
 constexpr int LINALG_T = 256;
 
-// C (m x n) -= A (m x k) B (k x n), or B transposed (n x k). All threads of the block take part.
-template <bool IS_TRANSPOSED, typename T>
+// C (m x n) -= A (m x k) B (k x n), or B transposed (n x k); C = A B with `IS_SET`. All threads of the block take part.
+template <bool IS_TRANSPOSED, bool IS_SET = false, typename T>
 __device__ void minus_product(T* c, long long ldc, const T* a, long long lda, const T* b, long long ldb, int m, int n, int k) {
   constexpr int TILE = 64, K = 16;
   __shared__ T as[K][TILE + 4], bs[K][TILE + 4];
@@ -38,11 +38,17 @@ __device__ void minus_product(T* c, long long ldc, const T* a, long long lda, co
 #pragma unroll
         for (int j = 0; j < 4; j++) {
           const int r = i0 + row + i, q = j0 + column + j;
-          if (r < m && q < n) c[r * ldc + q] -= sum[i][j];
+          if (r < m && q < n) c[r * ldc + q] = IS_SET ? sum[i][j] : c[r * ldc + q] - sum[i][j];
         }
     }
   }
   __syncthreads();
+}
+
+// C = A B of square matrices; C is neither of them.
+template <typename T> __device__ void set_product(T* c, const T* a, const T* b, int n) {
+  __syncthreads();
+  minus_product<false, true>(c, (long long)n, a, (long long)n, b, (long long)n, n, n, n);
 }
 
 // The lower Cholesky factor in place of the lower triangle. Returns false if a pivot is not positive.
@@ -105,24 +111,61 @@ template <typename T> __device__ bool cholesky(T* a, int n) {
   return true;
 }
 
-// LU with partial pivoting in place of an m x n matrix. `order[i]` is the row of the input that stands at i. Returns the
-// sign of that order, 0 if a column has no pivot.
-template <typename T> __device__ int factor_lu(T* a, int m, int n, int* order) {
+// Solves with a triangle of at most 32 rows, whose element (i, j) is `at(i, j)`: rows of x below each other, a thread for
+// each column.
+template <bool IS_UPPER, typename T, typename At>
+__device__ void solve_block(At at, bool is_unit, T* x, long long ldx, int w, int k) {
   constexpr int B = 32;
+  for (int c = threadIdx.x; c < k; c += LINALG_T) {
+    T v[B];
+#pragma unroll
+    for (int e = 0; e < B; e++) v[e] = e < w ? x[e * ldx + c] : (T)0;
+#pragma unroll
+    for (int s = 0; s < B; s++) {
+      const int e = IS_UPPER ? B - 1 - s : s;
+      T sum = v[e];
+      if (e < w) {
+#pragma unroll
+        for (int f = 0; f < B; f++)
+          if (IS_UPPER ? f > e : f < e) sum -= (f < w ? at(e, f) : (T)0) * v[f];
+        v[e] = is_unit ? sum : sum / at(e, e);
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < B; e++)
+      if (e < w) x[e * ldx + c] = v[e];
+  }
+}
+
+// LU with partial pivoting in place of an m x n matrix. `order[i]` is the row of the input that stands at i. Returns the
+// sign of that order, 0 if a column has no pivot. Columns are factored in shared memory, as many as fit.
+template <typename T> __device__ int factor_lu(T* a, int m, int n, int* order) {
+  constexpr int B = 32, ROOM = sizeof(T) == 4 ? 8192 : 2560;
+  __shared__ T panel[ROOM];
   __shared__ T best[LINALG_T / 32];
   __shared__ int where[LINALG_T / 32], swaps[B];
   for (int i = threadIdx.x; i < m; i += LINALG_T) order[i] = i;
   int sign = 1;
   const int steps = min(m, n);
-  for (int k0 = 0; k0 < steps; k0 += B) {
-    const int w = min(B, steps - k0);
-    for (int k = k0; k < k0 + w; k++) {
+  for (int k0 = 0, w; k0 < steps; k0 += w) {
+    const int rows = m - k0;
+    const bool is_near = rows * 4 <= ROOM;
+    w = min(min(is_near ? ROOM / rows / 4 * 4 : B, B), steps - k0);
+    // Element (i, j) of the panel.
+    T* p = is_near ? panel : a + (long long)k0 * n + k0;
+    const long long si = is_near ? 1 : n, sj = is_near ? rows : 1;
+    __syncthreads();
+    if (is_near) {
+#pragma unroll 4
+      for (int e = threadIdx.x; e < rows * w; e += LINALG_T) panel[e % w * rows + e / w] = a[(long long)(k0 + e / w) * n + k0 + e % w];
+    }
+    for (int k = 0; k < w; k++) {
       __syncthreads();
       // The largest of the column, the first of equals.
       T top = -1;
-      int at = m;
-      for (int i = k + threadIdx.x; i < m; i += LINALG_T) {
-        const T v = fabs(a[(long long)i * n + k]);
+      int at = rows;
+      for (int i = k + threadIdx.x; i < rows; i += LINALG_T) {
+        const T v = fabs(p[i * si + k * sj]);
         if (v > top || v != v) { top = v; at = i; }
       }
       for (int o = 16; o > 0; o /= 2) {
@@ -136,53 +179,54 @@ template <typename T> __device__ int factor_lu(T* a, int m, int n, int* order) {
       at = where[0];
       for (int i = 1; i < LINALG_T / 32; i++)
         if (best[i] > top || (best[i] == top && where[i] < at)) { top = best[i]; at = where[i]; }
-      if (at >= m || a[(long long)at * n + k] == 0) {
+      if (at >= rows || p[at * si + k * sj] == 0) {
         sign = 0;
-        if (threadIdx.x == 0) swaps[k - k0] = k;
+        if (threadIdx.x == 0) swaps[k] = k;
         continue;
       }
       __syncthreads();
-      if (threadIdx.x == 0) swaps[k - k0] = at;
+      if (threadIdx.x == 0) swaps[k] = at;
       if (at != k) {
         sign = -sign;
         // Within the panel now; the rest of the rows when the panel is done.
-        for (int j = k0 + threadIdx.x; j < k0 + w; j += LINALG_T) {
-          const T v = a[(long long)k * n + j];
-          a[(long long)k * n + j] = a[(long long)at * n + j];
-          a[(long long)at * n + j] = v;
+        for (int j = threadIdx.x; j < w; j += LINALG_T) {
+          const T v = p[k * si + j * sj];
+          p[k * si + j * sj] = p[at * si + j * sj];
+          p[at * si + j * sj] = v;
         }
-        if (threadIdx.x == 0) { const int o = order[k]; order[k] = order[at]; order[at] = o; }
+        if (threadIdx.x == 0) { const int o = order[k0 + k]; order[k0 + k] = order[k0 + at]; order[k0 + at] = o; }
+        __syncthreads();
       }
-      __syncthreads();
-      const T pivot = a[(long long)k * n + k];
-      for (int i = k + 1 + threadIdx.x; i < m; i += LINALG_T) {
-        T* row = a + (long long)i * n;
-        const T f = row[k] / pivot;
-        row[k] = f;
-        for (int j = k + 1; j < k0 + w; j++) row[j] -= f * a[(long long)k * n + j];
+      const T pivot = p[k * si + k * sj];
+      for (int i = k + 1 + threadIdx.x; i < rows; i += LINALG_T) {
+        T* row = p + i * si;
+        const T f = row[k * sj] / pivot;
+        row[k * sj] = f;
+#pragma unroll 4
+        for (int j = k + 1; j < w; j++) row[j * sj] -= f * p[k * si + j * sj];
       }
     }
     __syncthreads();
+    if (is_near) {
+#pragma unroll 4
+      for (int e = threadIdx.x; e < rows * w; e += LINALG_T) a[(long long)(k0 + e / w) * n + k0 + e % w] = panel[e % w * rows + e / w];
+    }
     for (int e = threadIdx.x; e < n - w; e += LINALG_T) {
-      const int j = e < k0 ? e : e + w;
+      T* column = a + (long long)k0 * n + (e < k0 ? e : e + w);
       for (int s = 0; s < w; s++) {
-        const int from = k0 + s, to = swaps[s];
-        if (from == to) continue;
-        const T v = a[(long long)from * n + j];
-        a[(long long)from * n + j] = a[(long long)to * n + j];
-        a[(long long)to * n + j] = v;
-      }
-      // The block row of U: L x = a.
-      if (j >= k0 + w) {
-        for (int i = 1; i < w; i++) {
-          T v = a[(long long)(k0 + i) * n + j];
-          for (int l = 0; l < i; l++) v -= a[(long long)(k0 + i) * n + k0 + l] * a[(long long)(k0 + l) * n + j];
-          a[(long long)(k0 + i) * n + j] = v;
-        }
+        const int to = swaps[s];
+        if (s == to) continue;
+        const T v = column[(long long)s * n];
+        column[(long long)s * n] = column[(long long)to * n];
+        column[(long long)to * n] = v;
       }
     }
     __syncthreads();
     const int next = k0 + w;
+    // The block row of U: L x = a.
+    if (next < n)
+      solve_block<false>([&](int i, int j) -> T { return p[i * si + j * sj]; }, true, a + (long long)k0 * n + next, (long long)n, w, n - next);
+    __syncthreads();
     if (next < m && next < n)
       minus_product<false>(a + (long long)next * n + next, n, a + (long long)next * n + k0, n,
                            a + (long long)k0 * n + next, n, m - next, n - next, w);
@@ -195,34 +239,27 @@ template <typename T> __device__ int factor_lu(T* a, int m, int n, int* order) {
 template <typename T>
 __device__ bool substitute(const T* a, long long lda, T* x, int n, int k, bool is_upper, bool is_unit) {
   constexpr int B = 32;
-  __shared__ bool is_bad;
-  if (threadIdx.x == 0) is_bad = false;
-  __syncthreads();
+  __shared__ T d[B][B + 1];
+  bool is_bad = false;
   const int blocks = (n + B - 1) / B;
   for (int s = 0; s < blocks; s++) {
     const int b = is_upper ? blocks - 1 - s : s, i0 = b * B, w = min(B, n - i0);
     const int first = is_upper ? i0 + w : 0, count = is_upper ? n - i0 - w : i0;
+    __syncthreads();
+    for (int e = threadIdx.x; e < w * w; e += LINALG_T) {
+      const T v = a[(i0 + e / w) * lda + i0 + e % w];
+      d[e / w][e % w] = v;
+      is_bad |= e / w == e % w && v == 0 && !is_unit;
+    }
     if (count > 0)
       minus_product<false>(x + (long long)i0 * k, k, a + (long long)i0 * lda + first, lda, x + (long long)first * k, k, w, k, count);
-    for (int c = threadIdx.x; c < k; c += LINALG_T) {
-      for (int e = 0; e < w; e++) {
-        const int i = is_upper ? i0 + w - 1 - e : i0 + e;
-        T v = x[(long long)i * k + c];
-        for (int f = 0; f < e; f++) {
-          const int j = is_upper ? i0 + w - 1 - f : i0 + f;
-          v -= a[i * lda + j] * x[(long long)j * k + c];
-        }
-        if (!is_unit) {
-          const T d = a[i * lda + i];
-          if (d == 0) is_bad = true;
-          v /= d;
-        }
-        x[(long long)i * k + c] = v;
-      }
-    }
     __syncthreads();
+    const auto at = [&](int i, int j) -> T { return d[i][j]; };
+    T* rows = x + (long long)i0 * k;
+    if (is_upper) solve_block<true>(at, is_unit, rows, (long long)k, w, k);
+    else solve_block<false>(at, is_unit, rows, (long long)k, w, k);
   }
-  return !is_bad;
+  return !__syncthreads_or(is_bad);
 }
 
 // The sum over the threads of a block, for each of them.

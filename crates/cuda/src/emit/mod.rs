@@ -103,8 +103,13 @@ pub fn unit(sources: &[&str]) -> String {
     if sources.iter().any(|s| s.contains("SortTile") || s.contains("sort_key")) {
         text += include_str!("sort.cu");
     }
-    if sources.iter().any(|s| ["cholesky(", "factor_", "substitute("].iter().any(|f| s.contains(f))) {
+    let has = |names: &[&str]| sources.iter().any(|s| names.iter().any(|f| s.contains(f)));
+    let is_spectral = has(&["jacobi_", "exponential(", "factor_pairs(", "schur_eig("]);
+    if is_spectral || has(&["cholesky(", "factor_", "substitute("]) {
         text += include_str!("linalg.cu");
+    }
+    if is_spectral {
+        text += concat!(include_str!("jacobi.cu"), include_str!("spectral.cu"));
     }
     if sources.iter().any(|s| s.contains("Scan")) {
         text += include_str!("scan.cu");

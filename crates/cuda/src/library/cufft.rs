@@ -4,7 +4,9 @@
 
 use crate::claims::Claim;
 use crate::driver::context::{Context, failed};
-use crate::emit::kernels::Operand;
+use crate::emit::Kernel;
+use crate::emit::kernels::{Operand, moves};
+use crate::rewrite::rows::FFT_AXES;
 use cudarc::cufft::{result as fft, sys};
 use ir::{Attrs, AxisSplit, DType, FlatNode, Result, Shape, Type};
 use std::ffi::c_int;
@@ -13,6 +15,7 @@ use std::sync::LazyLock;
 /// The transform.
 pub static CLAIMS: &[Claim] = &[
     Claim { transform: Transform::of, ..Claim::new("fft", |_| None) },
+    Claim { transform: Transform::of_axes, ..Claim::new(FFT_AXES.name, |_| None) },
     Claim { transform: Transform::of_real, is_whole: is_plain, ..Claim::new("rfft", |_| None) },
 ];
 
@@ -35,10 +38,11 @@ pub fn is_present() -> bool {
     *PRESENT
 }
 
-/// Transforms along an axis, of pairs or of real numbers to pairs: `batch` lanes at a time, `repeats` times.
+/// Transforms along an axis or several, of pairs or of real numbers to pairs: `batch` lanes at a time, `repeats` times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transform {
-    size: c_int,
+    /// Of a lane, one for each axis.
+    sizes: Vec<c_int>,
     /// Elements from one to the next of a lane.
     stride: c_int,
     /// Elements from lane to lane, of the operand and of the result.
@@ -57,14 +61,28 @@ impl Transform {
     pub fn of(attrs: &Attrs, args: &[Operand]) -> Option<Transform> {
         let ty = &args[0].ty;
         let is_double = match ty.dtype {
-            DType::F32 => false,
+            DType::F32 | DType::F16 | DType::BF16 => false,
             DType::F64 => true,
             _ => return None,
         };
         let complex: Shape = ty.shape[..ty.shape.rank() - 1].iter().copied().collect();
         let l = AxisSplit::new(&complex, attrs.size("axis").ok()?);
-        let (size, bytes) = (l.size, 2 * ty.dtype.size());
+        let (size, bytes) = (l.size, if is_double { 16 } else { 8 });
         Transform::along(l, [size; 2], [bytes; 2], is_double, attrs.bool("inverse").ok()?)
+    }
+    /// The transform along the last axes.
+    fn of_axes(attrs: &Attrs, args: &[Operand]) -> Option<Transform> {
+        let ty = &args[0].ty;
+        let (axis, last) = (attrs.size("axis").ok()?, ty.shape.rank() - 1);
+        let sizes: Vec<c_int> = ty.shape[axis..last].iter().map(|&n| c_int::try_from(n).ok()).collect::<Option<_>>()?;
+        let l = AxisSplit {
+            outer: ty.shape[..axis].iter().product(),
+            size: ty.shape[axis..last].iter().product(),
+            inner: 1,
+        };
+        let (size, bytes) = (l.size, 2 * ty.dtype.size());
+        let t = Transform::along(l, [size; 2], [bytes; 2], ty.dtype == DType::F64, attrs.bool("inverse").ok()?)?;
+        Some(Transform { sizes, ..t })
     }
     /// The transform of a real operand.
     fn of_real(attrs: &Attrs, args: &[Operand]) -> Option<Transform> {
@@ -87,7 +105,7 @@ impl Transform {
         let (batch, repeats) = if is_last { (l.outer, 1) } else { (l.inner, l.outer) };
         let int = |n: usize| c_int::try_from(n).ok().filter(|&n| n > 0);
         Some(Transform {
-            size: int(l.size)?,
+            sizes: vec![int(l.size)?],
             stride: int(stride)?,
             distances: [int(distances[0])?, int(distances[1])?],
             batch: int(batch)?,
@@ -98,6 +116,18 @@ impl Transform {
             is_inverse,
         })
     }
+}
+
+fn is_short(o: &Operand) -> bool {
+    matches!(o.ty.dtype, DType::F16 | DType::BF16)
+}
+/// The kernels that widen 16-bit floats to f32 in scratch space before a transform, and narrow them after it.
+pub fn around(operands: &[Operand; 2]) -> [Vec<Kernel>; 2] {
+    if is_short(&operands[0]) { moves::through_f32(&operands[0], &operands[1]) } else { Default::default() }
+}
+/// Bytes of the scratch space.
+pub fn scratch(operands: &[Operand; 2]) -> usize {
+    if is_short(&operands[0]) { 4 * operands[0].ty.shape.count() } else { 0 }
 }
 
 /// A transform that is ready to run.
@@ -114,20 +144,21 @@ impl Plan {
         let bad = |e| failed("cuFFT", e);
         let handle = fft::create().map_err(bad)?;
         let mut plan = Plan { transform: transform.clone(), handle, workspace: 0 };
-        let Transform { size, stride, distances: [from, to], batch, is_double, is_real, .. } = *transform;
+        let Transform { stride, distances: [from, to], batch, is_double, is_real, .. } = *transform;
         let ty = match (is_real, is_double) {
             (false, false) => sys::cufftType::CUFFT_C2C,
             (false, true) => sys::cufftType::CUFFT_Z2Z,
             (true, false) => sys::cufftType::CUFFT_R2C,
             (true, true) => sys::cufftType::CUFFT_D2Z,
         };
-        let mut n = [size];
-        let n = n.as_mut_ptr();
-        // SAFETY: the handle is new, the arrays have one element each, and the stream lives as long as the context.
+        let mut sizes = transform.sizes.clone();
+        let (rank, n) = (sizes.len() as c_int, sizes.as_mut_ptr());
+        // SAFETY: the handle is new, the arrays have an element for each axis, and the stream lives as long as the
+        // context.
         unsafe {
             fft::set_auto_allocation(handle, false).map_err(bad)?;
             plan.workspace =
-                fft::make_plan_many(handle, 1, n, n, stride, from, n, stride, to, ty, batch).map_err(bad)?;
+                fft::make_plan_many(handle, rank, n, n, stride, from, n, stride, to, ty, batch).map_err(bad)?;
             fft::set_stream(handle, context.stream.cast()).map_err(bad)?;
         }
         Ok(plan)

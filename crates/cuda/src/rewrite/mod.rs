@@ -4,6 +4,8 @@ pub mod attention_layout;
 pub mod fp8;
 pub mod fuse_bias;
 pub mod fuse_epilogue;
+pub mod fuse_fft;
+pub mod join_pads;
 pub mod nhwc;
 pub mod pooling;
 pub mod rows;

@@ -57,6 +57,20 @@ fn shaped(dtype: DType, c: &Call) -> Result<Types> {
     Ok(Types::from_iter([Type::new(dtype, c.attrs.sizes("shape")?.into_iter().collect::<Shape>())]))
 }
 
+pub static CONCAT: Op = kernel(op::CONCAT, "Values one after the other.", &[("axis", AttrKind::Int)], |c| {
+    let axis = c.attrs.size("axis")?;
+    let along: usize = c.types.iter().map(|t| t.shape[axis]).sum();
+    let shape: Shape = c.shape(0).iter().enumerate().map(|(d, &n)| if d == axis { along } else { n }).collect();
+    Ok(Types::from_iter([Type::new(c.dtype(0), shape)]))
+});
+
+pub static FFT_AXES: Op = kernel(
+    "fft_axes",
+    "Fourier transform of pairs along `count` axes from `axis` on, which are the last ones.",
+    &[("axis", AttrKind::Int), ("count", AttrKind::Int), ("inverse", AttrKind::Bool)],
+    |c| Ok(Types::from_iter([c.types[0].clone()])),
+);
+
 /// The result of a GEMM of two matrices.
 fn product(c: &Call) -> Result<Type> {
     match (c.shape(0).dims(), c.shape(1).dims()) {

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 11] = [
+const GRAPHS: [(&str, &str); 13] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
     ("a layer of writing", include_str!("device_test/writing.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
@@ -24,6 +24,8 @@ const GRAPHS: [(&str, &str); 11] = [
     ("along with products", include_str!("device_test/along.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
     ("streams of rows", include_str!("device_test/streams.txt")),
+    ("large matrices", include_str!("device_test/matrices.txt")),
+    ("depthwise convolutions", include_str!("device_test/depthwise.txt")),
 ];
 
 /// What to check.

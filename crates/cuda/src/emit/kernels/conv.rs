@@ -1,6 +1,6 @@
 //! Convolution and pooling in their plainest form, a thread for each result, where no library computes them.
 
-use super::{Call, Text, split};
+use super::{Call, Text, depthwise, split};
 use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::Class;
@@ -59,6 +59,9 @@ impl Geometry {
 
 /// y[n, o, q] = Σ x[n, c, q·stride + k·dilation − lo] · w[o, c, k].
 pub fn forward(c: &Call) -> Option<Vec<Kernel>> {
+    if let Some(kernels) = depthwise::forward(c) {
+        return Some(kernels);
+    }
     let (x, w, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let g = Geometry::new(c, &x.ty.shape, &w.ty.shape, &y.ty.shape)?;
     let (each, per) = (g.w[1], g.w[0] / g.groups);
@@ -87,6 +90,9 @@ pub fn forward(c: &Call) -> Option<Vec<Kernel>> {
 
 /// The gradient of x from that of y: every result place that reads an element.
 pub fn input_grad(c: &Call) -> Option<Vec<Kernel>> {
+    if let Some(kernels) = depthwise::input_grad(c) {
+        return Some(kernels);
+    }
     let (dy, w, dx) = (&c.args[0], &c.args[1], &c.outs[0]);
     let g = Geometry::new(c, &dx.ty.shape, &w.ty.shape, &dy.ty.shape)?;
     let (each, per) = (g.w[1], g.w[0] / g.groups);
@@ -125,6 +131,9 @@ pub fn input_grad(c: &Call) -> Option<Vec<Kernel>> {
 
 /// The gradient of w from that of y: a block adds up each of its elements.
 pub fn weight_grad(c: &Call) -> Option<Vec<Kernel>> {
+    if let Some(kernels) = depthwise::weight_grad(c) {
+        return Some(kernels);
+    }
     let (x, dy, dw) = (&c.args[0], &c.args[1], &c.outs[0]);
     let g = Geometry::new(c, &x.ty.shape, &dw.ty.shape, &dy.ty.shape)?;
     let (each, per) = (g.w[1], g.w[0] / g.groups);

@@ -54,7 +54,7 @@ impl<'a> Batch<'a> {
             "const idx number = blockIdx.x, from = number * {size};\n\
              {class}* w = work + number * {each};\n{class}* x = w + {size};\n{class}* t = x + {other};\n\
              int* order = (int*)(t + {longest});\n\
-             for (int e = threadIdx.x; e < {size}; e += {THREADS}) {{\n\
+             #pragma unroll 8\nfor (int e = threadIdx.x; e < {size}; e += {THREADS}) {{\n\
              const int i = e / {n}, j = e % {n};\nw[e] = {element};\n}}\n\
              __syncthreads();\n",
             size = m * n,
@@ -95,7 +95,8 @@ const REPORT: &str = "if (threadIdx.x == 0) checked(number, 0, report, launch);\
 fn store(y: &Operand, name: &str, count: usize, element: &str) -> String {
     let dtype = y.ty.dtype;
     format!(
-        "for (int e = threadIdx.x; e < {count}; e += {THREADS}) {name}[number * {count} + e] = put_{dtype}({element});\n"
+        "#pragma unroll 8\n\
+         for (int e = threadIdx.x; e < {count}; e += {THREADS}) {name}[number * {count} + e] = put_{dtype}({element});\n"
     )
 }
 
@@ -124,7 +125,8 @@ fn cholesky(c: &Call) -> Option<Vec<Kernel>> {
 fn right_sides(b: &Batch, element: &str) -> String {
     let k = b.other / b.m.max(1);
     format!(
-        "for (int e = threadIdx.x; e < {}; e += {THREADS}) {{\nconst int i = e / {k}, j = e % {k};\nx[e] = {element};\n}}\n\
+        "#pragma unroll 8\n\
+         for (int e = threadIdx.x; e < {}; e += {THREADS}) {{\nconst int i = e / {k}, j = e % {k};\nx[e] = {element};\n}}\n\
          __syncthreads();\n",
         b.other
     )

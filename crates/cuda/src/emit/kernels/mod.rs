@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod attention_inputs;
+pub mod depthwise;
 
 /// Declares the files of kernels and lists their rows.
 macro_rules! files {
@@ -24,6 +25,7 @@ files! {
     quant,
     scan,
     sort,
+    spectral,
 }
 
 pub use custom::CUSTOM;
@@ -48,11 +50,20 @@ pub struct Call<'a> {
     /// Of an attention whose keys and values were put into caches: at which keys. The others have been there
     /// since before the launch before, and so have the index and the mask.
     pub put: Option<&'a Operand>,
+    /// The results that something reads; a bit each.
+    pub read: u32,
+}
+
+impl Call<'_> {
+    /// Whether something reads a result.
+    pub fn is_read(&self, result: usize) -> bool {
+        self.read >> result & 1 == 1
+    }
 }
 
 /// The kernels of a node, or `None` where there are none for it.
-pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> Option<Vec<Kernel>> {
-    let c = Call { attrs: &n.attrs, args, outs, major, put: None };
+pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32, read: u32) -> Option<Vec<Kernel>> {
+    let c = Call { attrs: &n.attrs, args, outs, major, put: None, read };
     claim(n.op.name).and_then(|row| (row.kernels)(&c))
 }
 

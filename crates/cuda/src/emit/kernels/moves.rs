@@ -2,8 +2,8 @@
 
 use super::{Call, Operand, Text, split};
 use crate::claims::Claim;
-use crate::emit::Kernel;
 use crate::emit::scalar::{Class, constant, stored};
+use crate::emit::{Arg, Kernel};
 use ir::{AxisSplit, Literal};
 use std::fmt::Write;
 
@@ -37,6 +37,9 @@ fn wide(o: &Operand, steps: &[usize]) -> (usize, &'static str) {
 fn concat(c: &Call) -> Option<Vec<Kernel>> {
     let axis = c.attrs.size("axis").ok()?;
     let y = &c.outs[0];
+    if let Some(kernels) = interleave(c, axis) {
+        return Some(kernels);
+    }
     let out = AxisSplit::new(&y.ty.shape, axis);
     let mut kernels = Vec::new();
     let mut at = 0;
@@ -73,6 +76,22 @@ fn concat(c: &Call) -> Option<Vec<Kernel>> {
         at += part;
     }
     Some(kernels)
+}
+
+/// Values whose elements alternate: a thread writes one of each.
+fn interleave(c: &Call, axis: usize) -> Option<Vec<Kernel>> {
+    let y = &c.outs[0];
+    let (n, ty, count) = (c.args.len(), stored(y.ty.dtype), c.args[0].ty.shape.count());
+    let is_one = |a: &Operand| a.ty.shape[axis] == 1 && a.layout.is_contiguous();
+    let is_last = y.ty.shape[axis + 1..].iter().all(|&d| d == 1);
+    let is_wide = n.is_power_of_two() && n * y.ty.dtype.size() <= 16 && y.layout.offset.is_multiple_of(n);
+    if n < 2 || count == 0 || !is_last || !is_wide || !c.args.iter().all(is_one) {
+        return None;
+    }
+    let text = c.args.iter().enumerate().fold(Text::new(), |t, (k, a)| t.reads(&format!("x{k}"), a));
+    let mut body = format!("pack<{ty}, {n}> out;\n");
+    (0..n).for_each(|k| body += &format!("out.at[{k}] = x{k}[i];\n"));
+    text.writes("y", y).each(count, &(body + &format!("*(pack<{ty}, {n}>*)(y + i * {n}) = out;\n")))
 }
 
 fn copy(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
@@ -151,6 +170,16 @@ pub fn place(x: &Operand, index: &Operand, axis: usize) -> String {
         let _ = writeln!(body, "at += i{d} * {};", strides[d]);
     }
     body
+}
+
+/// Kernels that copy a value to scratch space as f32, and a result from there.
+pub fn through_f32(x: &Operand, y: &Operand) -> [Vec<Kernel>; 2] {
+    let count = x.ty.shape.count();
+    let widen =
+        Text::new().reads("x", x).memory("wide", "float", Arg::Scratch(0)).each(count, "wide[i] = get(x[i]);\n");
+    let narrow = format!("y[i] = put_{}(wide[i]);\n", y.ty.dtype);
+    let narrow = Text::new().writes("y", y).memory("wide", "const float", Arg::Scratch(0)).each(count, &narrow);
+    [widen, narrow].map(Option::unwrap_or_default)
 }
 
 /// Elements chosen along an axis by an index of the same rank.
