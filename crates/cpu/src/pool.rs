@@ -254,8 +254,12 @@ impl Pool {
     fn worker(&self, index: usize) {
         let mut seen = 0;
         loop {
-            seen = self.wait_for_gate(seen);
-            if index + 1 >= threads() {
+            let was_asleep;
+            (seen, was_asleep) = self.wait_for_gate(seen);
+            // A job of few tasks has work for few: others do not even count themselves, as each that does costs the
+            // caller time, unless they were woken for it. Read too early or late, the number only decides who helps.
+            let has_own = index + 1 < self.job.dealt.load(Relaxed);
+            if index + 1 >= threads() || !(has_own || was_asleep) {
                 continue;
             }
             self.inside.fetch_add(1, SeqCst);
@@ -270,15 +274,15 @@ impl Pool {
         }
     }
 
-    /// Returns the gate's value when it is open and not `seen`: first spinning, then sleeping.
-    fn wait_for_gate(&self, seen: usize) -> usize {
+    /// Returns the gate's value when it is open and not `seen`, and whether this thread slept: it spins first.
+    fn wait_for_gate(&self, seen: usize) -> (usize, bool) {
         let is_new = |g: usize| g % 2 == 1 && g != seen;
         let start = Instant::now();
         loop {
             for _ in 0..64 {
                 let g = self.gate.load(Acquire);
                 if is_new(g) {
-                    return g;
+                    return (g, false);
                 }
                 std::hint::spin_loop();
             }
@@ -293,7 +297,7 @@ impl Pool {
             let g = self.gate.load(SeqCst);
             if is_new(g) {
                 self.sleepers.fetch_sub(1, SeqCst);
-                return g;
+                return (g, true);
             }
             guard = self.bell.wait(guard).unwrap_or_else(|e| e.into_inner());
         }

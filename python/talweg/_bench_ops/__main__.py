@@ -25,7 +25,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from .cases import Case, cases, made
 
 Row = dict[str, Any]
 DTYPES = ["float32", "float64", "bfloat16", "float16", "int32"]
-EAGER = {"unique", "nonzero", "masked_select"}
 # Which types, layouts and sizes --sample draws from.
 VARIANTS = [
     ("bfloat16", "contiguous", "sweep"), ("float16", "contiguous", "sweep"), ("float64", "contiguous", "sweep"),
@@ -56,8 +55,7 @@ def call_of(library: Any, case: Case, values: dict[str, Any], env: dict[str, Any
                     return run(*given)
 
             return forward
-        # Sizes that depend on values cannot be traced.
-        jitted = run if case.name in EAGER else library.jit(run)
+        jitted = library.jit(run)
         return lambda: jitted(*given)
     kinds = {x.name: x.kind for x in case.inputs}
     floats = [i for i, name in enumerate(names) if kinds[name] in ("", "+", "~")]
@@ -231,8 +229,8 @@ def results_file(options: argparse.Namespace, device: str) -> Path:
     return Path(options.results) / f"{name}.json"
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status."""
+def main() -> None:
+    """The command."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "talweg" / "bench-ops"
     parser = argparse.ArgumentParser(prog="talweg bench ops", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names or groups, with commas")
@@ -249,15 +247,10 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", default=str(cache), help="folder with a file of results for each device")
     parser.add_argument("--save", action="store_true", help="keep these results there")
     parser.add_argument("--slack", type=float, default=1.5, help="how much worse a result may be")
-    parser.add_argument("--progress", action="store_true", help="a JSON line for each result as it comes, on stderr")
     parser.add_argument("--busy", action="store_true", help="processor time of one thread instead of time")
-    options = parser.parse_args(args)
+    options = parser.parse_args()
     options.threads = 1 if options.busy else options.threads
-    rows = []
-    for row in measure(options):
-        rows.append(row)
-        if options.progress:
-            print(json.dumps(row), file=sys.stderr, flush=True)
+    rows = list(measure(options))
     is_failed = report(rows) > 0
     device = device_name(options)
     file = results_file(options, device)
@@ -270,8 +263,8 @@ def main(args: Sequence[str] | None = None) -> int:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"device": device, "scale": options.scale, "rows": list(kept.values())}, indent=1))
         print(f"kept in {file}")
-    return int(is_failed)
+    sys.exit(is_failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -15,6 +15,14 @@ pub static CLAIMS: &[Claim] = &[
         ..Claim::new("concat", never, |n, args, outs| Ok(concat(&n.attrs, args, outs)))
     },
     Claim::new("pad", never, |n, args, outs| Ok(pad(&n.attrs, args, outs))),
+    Claim {
+        claims: |_, _| true,
+        ..Claim::new("tril", never, |n, args, outs| Ok(triangle(&n.attrs, args, outs, true)))
+    },
+    Claim {
+        claims: |_, _| true,
+        ..Claim::new("triu", never, |n, args, outs| Ok(triangle(&n.attrs, args, outs, false)))
+    },
     Claim::new("check_class", always, |n, args, outs| Ok(check_class(n, args, outs))),
     Claim::new("fold", never, |n, args, outs| Ok(fold(&n.attrs, args, outs))),
     Claim::new("iota", never, |_, _, outs| Ok(iota(outs))),
@@ -78,6 +86,29 @@ fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
         }
         Ok(())
     }))
+}
+
+/// What lies on and below a diagonal of each matrix, or on and above it; zeros elsewhere.
+fn triangle(attrs: &Attrs, args: &[Operand], outs: &[Operand], is_lower: bool) -> Option<Prepared> {
+    let (x, out, k) = (args[0].clone(), outs[0].clone(), attrs.int("k").ok()?);
+    let [.., rows, columns] = *x.ty.shape.dims() else { return None };
+    let count = x.ty.shape.count().checked_div(columns).unwrap_or(0);
+    Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
+        // SAFETY: the result is apart from the operand.
+        let (src, dst) = unsafe { (super::rows::<T>(&x, bases), rows_mut::<T>(&out, bases)) };
+        each_task(count, columns * size_of::<T>(), &|r| {
+            // Where the row crosses the diagonal.
+            let at = (r % rows) as i64;
+            let end = at.saturating_add(k).saturating_add(i64::from(is_lower)).clamp(0, columns as i64) as usize;
+            let kept = if is_lower { 0..end } else { end..columns };
+            // SAFETY: each task writes its own rows.
+            let to = unsafe { dst.slice(r * columns, columns) };
+            to[..kept.start].fill(0);
+            to[kept.clone()].copy_from_slice(&src[r * columns..][kept.clone()]);
+            to[kept.end..].fill(0);
+        });
+        Ok(())
+    })))
 }
 
 /// A border of one value; negative widths crop.

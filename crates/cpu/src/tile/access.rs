@@ -129,14 +129,7 @@ impl Access {
     pub unsafe fn read(&self, bases: Bases, at: Window, tile: *mut u8) {
         let at = self.narrowed(at);
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.size {
-                1 => walk::<u8, false>(self, bases, at, tile),
-                2 => walk::<u16, false>(self, bases, at, tile),
-                4 => walk::<u32, false>(self, bases, at, tile),
-                _ => walk::<u64, false>(self, bases, at, tile),
-            }
-        }
+        unsafe { walk_in(self, bases, at, tile) }
     }
 
     /// Writes a tile to the window's elements; the value varies with every dimension it is
@@ -148,14 +141,7 @@ impl Access {
         let at = self.narrowed(at);
         let tile = tile.cast_mut();
         // SAFETY: the caller's promise; the tile is only read.
-        unsafe {
-            match self.size {
-                1 => walk::<u8, true>(self, bases, at, tile),
-                2 => walk::<u16, true>(self, bases, at, tile),
-                4 => walk::<u32, true>(self, bases, at, tile),
-                _ => walk::<u64, true>(self, bases, at, tile),
-            }
-        }
+        unsafe { walk_out(self, bases, at, tile) }
     }
 
     /// True if [`Access::sum_rows`] serves: elements of 4 bytes, rows beside each other, one distance along a row.
@@ -212,53 +198,149 @@ dispatch! {
     }
 }
 
+dispatch! {
+    /// Moves elements into a tile.
+    unsafe fn walk_in(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
+        _I => match a.size {
+            1 => walk::<u8, false>(a, bases, at, tile),
+            2 => walk::<u16, false>(a, bases, at, tile),
+            4 => walk::<u32, false>(a, bases, at, tile),
+            _ => walk::<u64, false>(a, bases, at, tile),
+        }
+    }
+}
+dispatch! {
+    /// Moves a tile's elements into memory.
+    unsafe fn walk_out(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
+        _I => match a.size {
+            1 => walk::<u8, true>(a, bases, at, tile),
+            2 => walk::<u16, true>(a, bases, at, tile),
+            4 => walk::<u32, true>(a, bases, at, tile),
+            _ => walk::<u64, true>(a, bases, at, tile),
+        }
+    }
+}
+
 /// Moves elements between memory and a tile, row by row; `OUT` is toward memory.
 #[inline(always)]
 unsafe fn walk<T: Copy, const OUT: bool>(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
     let tile = tile.cast::<T>();
-    let base = bases.at(a.spot);
-    let size = size_of::<T>() as isize;
-    // A transposed operand is walked down its columns, which are close together in memory.
-    if let ([(_, rs)], [(_, cs)], true) = (a.outer.as_slice(), a.inner.as_slice(), a.is_transposed() && at.h >= 4) {
-        let first = base.wrapping_offset(at.r as isize * rs + at.c as isize * cs);
-        for c in 0..at.w {
-            let column = first.wrapping_offset(c as isize * cs);
-            for r in 0..at.h {
-                let p = column.wrapping_offset(r as isize * rs).cast::<T>();
-                // SAFETY: the caller's promise.
-                unsafe { swap_in::<T, OUT>(p, tile.add(r * at.w + c)) };
+    // A transposed operand is walked down its columns, which are close together in memory: a stretch of rows at a time.
+    if let (Some(&(rows, rs)), [(_, cs)], true) = (a.outer.last(), a.inner.as_slice(), a.is_transposed() && at.h >= 4) {
+        let mut r = 0;
+        while r < at.h {
+            let run = if a.outer.len() == 1 { at.h } else { (rows - (at.r + r) % rows).min(at.h - r) };
+            let first = a.first(bases, Window { r: at.r + r, ..at });
+            for c in 0..at.w {
+                let column = first.wrapping_offset(c as isize * cs);
+                for k in 0..run {
+                    let p = column.wrapping_offset(k as isize * rs).cast::<T>();
+                    // SAFETY: the caller's promise.
+                    unsafe { swap_in::<T, OUT>(p, tile.add((r + k) * at.w + c)) };
+                }
             }
+            r += run;
         }
         return;
     }
     for r in 0..at.h {
-        let row = base.wrapping_offset(position(&a.outer, at.r + r));
-        // SAFETY: row `r` of the tile.
-        let tile = unsafe { tile.add(r * at.w) };
-        let mut c = 0;
-        while c < at.w {
-            // A run along the innermost dimension.
-            let (run, step) = match a.inner.last() {
-                None => (1, size),
-                Some(&(d, s)) => ((d - (at.c + c) % d).min(at.w - c), s),
-            };
-            let p = row.wrapping_offset(position(&a.inner, at.c + c));
-            // SAFETY: the caller's promise.
-            unsafe {
-                if step == size {
-                    let (from, to) = if OUT {
-                        (tile.add(c).cast_const(), p.cast::<T>())
-                    } else {
-                        (p.cast_const().cast::<T>(), tile.add(c))
-                    };
-                    std::ptr::copy_nonoverlapping(from, to, run);
-                } else {
-                    for k in 0..run {
-                        swap_in::<T, OUT>(p.wrapping_offset(k as isize * step).cast(), tile.add(c + k));
-                    }
-                }
+        let first = a.first(bases, Window { r: at.r + r, ..at });
+        // SAFETY: the caller's promise; row `r` of the tile.
+        unsafe { walk_row::<T, OUT>(&a.inner, first, at.c, at.w, tile.add(r * at.w)) };
+    }
+}
+
+/// Moves `w` elements of a row from column `c` on, where `p` is.
+#[inline(always)]
+unsafe fn walk_row<T: Copy, const OUT: bool>(inner: &Steps, mut p: *mut u8, c: usize, w: usize, tile: *mut T) {
+    let Some(&(d, step)) = inner.last() else {
+        // SAFETY: the caller's promise.
+        return unsafe { swap_in::<T, OUT>(p.cast(), tile) };
+    };
+    // Where the column lies along each dimension but the last.
+    let mut index: SmallVec<[usize; 4]> = SmallVec::new();
+    let (mut done, mut k) = (0, c % d);
+    let mut rest = c / d;
+    for &(d, _) in inner[..inner.len() - 1].iter().rev() {
+        index.push(rest % d);
+        rest /= d;
+    }
+    while done < w {
+        let run = (d - k).min(w - done);
+        // Whole runs that follow each other along the dimension before the last one.
+        let before = inner.len().checked_sub(2).map(|b| inner[b]);
+        let runs = match before {
+            Some((e, _)) if k == 0 && run == d => (e - index[0]).min((w - done) / d),
+            _ => 1,
+        };
+        let apart = before.map_or(0, |(_, s)| s);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = tile.add(done);
+            match (run, runs) {
+                (2, 2..) => short_runs::<T, 2, OUT>(p, step, apart, runs, to),
+                (3, 2..) => short_runs::<T, 3, OUT>(p, step, apart, runs, to),
+                (4, 2..) => short_runs::<T, 4, OUT>(p, step, apart, runs, to),
+                _ => (0..runs).for_each(|i| {
+                    one_run::<T, OUT>(p.wrapping_offset(i as isize * apart), step, run, to.add(i * run));
+                }),
             }
-            c += run;
+        }
+        done += run * runs;
+        if done >= w {
+            return;
+        }
+        // The last of these runs is over: carry.
+        p = p.wrapping_offset(-(k as isize) * step);
+        k = 0;
+        let mut by = runs;
+        for (&(e, s), i) in inner[..inner.len() - 1].iter().rev().zip(&mut index) {
+            *i += by;
+            p = p.wrapping_offset(by as isize * s);
+            if *i < e {
+                break;
+            }
+            p = p.wrapping_offset(-(e as isize) * s);
+            (*i, by) = (0, 1);
+        }
+    }
+}
+
+/// Elements one step apart.
+#[inline(always)]
+unsafe fn one_run<T: Copy, const OUT: bool>(p: *mut u8, step: isize, run: usize, tile: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == size_of::<T>() as isize && run > 16 {
+            let (from, to) = if OUT { (tile.cast_const(), p.cast::<T>()) } else { (p.cast_const().cast::<T>(), tile) };
+            std::ptr::copy_nonoverlapping(from, to, run);
+        } else if step == 2 * size_of::<T>() as isize {
+            // A distance that the compiler knows becomes shuffles of vectors.
+            (0..run).for_each(|k| swap_in::<T, OUT>(p.cast::<T>().wrapping_add(2 * k), tile.add(k)));
+        } else if step == -(size_of::<T>() as isize) {
+            (0..run).for_each(|k| swap_in::<T, OUT>(p.cast::<T>().wrapping_sub(k), tile.add(k)));
+        } else if step == 0 && !OUT {
+            std::slice::from_raw_parts_mut(tile, run).fill(*p.cast::<T>());
+        } else {
+            (0..run).for_each(|k| swap_in::<T, OUT>(p.wrapping_offset(k as isize * step).cast(), tile.add(k)));
+        }
+    }
+}
+
+/// Runs of `N` elements.
+#[inline(always)]
+unsafe fn short_runs<T: Copy, const N: usize, const OUT: bool>(
+    p: *mut u8,
+    step: isize,
+    apart: isize,
+    runs: usize,
+    tile: *mut T,
+) {
+    for i in 0..runs {
+        let p = p.wrapping_offset(i as isize * apart);
+        for k in 0..N {
+            // SAFETY: the caller's promise.
+            unsafe { swap_in::<T, OUT>(p.wrapping_offset(k as isize * step).cast(), tile.add(i * N + k)) };
         }
     }
 }

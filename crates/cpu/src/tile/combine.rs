@@ -8,7 +8,71 @@ use crate::vmath::{dispatch, f32s, f64s};
 use ir::{DType, Element, Monoid};
 
 /// Reduces `n` elements at `x` to one at `y`, of the same lane.
-pub type Row = unsafe fn(x: *const u8, y: *mut u8, n: usize);
+type One = unsafe fn(x: *const u8, y: *mut u8, n: usize);
+/// Reduces `rows` rows of `n` elements.
+type Many = unsafe fn(x: *const u8, y: *mut u8, rows: usize, n: usize);
+
+/// The reduction of rows.
+#[derive(Clone, Copy)]
+pub struct Row {
+    one: One,
+    /// For rows of up to [`SHORT`] elements, which are not worth a call each.
+    short: Option<Many>,
+}
+
+/// The longest rows that share a call.
+const SHORT: usize = 8;
+
+impl Row {
+    /// Reduces `rows` rows of `n` elements of `size` bytes.
+    ///
+    /// # Safety
+    /// So many elements behind `x`, and room for one a row behind `y`.
+    #[inline]
+    pub unsafe fn run(self, x: *const u8, y: *mut u8, rows: usize, n: usize, size: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.short {
+                Some(many) if (1..=SHORT).contains(&n) => many(x, y, rows, n),
+                _ => (0..rows).for_each(|r| (self.one)(x.add(r * n * size), y.add(r * size), n)),
+            }
+        }
+    }
+}
+
+/// Rows of `N` elements.
+#[inline(always)]
+unsafe fn short_of<const N: usize>(x: *const f32, y: *mut f32, rows: usize, f: impl Fn(f32, f32) -> f32) {
+    for r in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe { *y.add(r) = (1..N).fold(*x.add(r * N), |a, k| f(a, *x.add(r * N + k))) };
+    }
+}
+
+macro_rules! short_rows {
+    ($name:ident, |$a:ident, $b:ident| $f:expr) => {
+        dispatch! {
+            unsafe fn $name(x: *const u8, y: *mut u8, rows: usize, n: usize) {
+                _I => {
+                    let (x, y, f) = (x.cast::<f32>(), y.cast::<f32>(), |$a: f32, $b: f32| $f);
+                    match n {
+                        1 => short_of::<1>(x, y, rows, f),
+                        2 => short_of::<2>(x, y, rows, f),
+                        3 => short_of::<3>(x, y, rows, f),
+                        4 => short_of::<4>(x, y, rows, f),
+                        5 => short_of::<5>(x, y, rows, f),
+                        6 => short_of::<6>(x, y, rows, f),
+                        7 => short_of::<7>(x, y, rows, f),
+                        _ => short_of::<8>(x, y, rows, f),
+                    }
+                }
+            }
+        }
+    };
+}
+short_rows!(short_sums, |a, b| a + b);
+short_rows!(short_maxima, |a, b| if (b > a) | b.is_nan() { b } else { a });
+short_rows!(short_minima, |a, b| if (b < a) | b.is_nan() { b } else { a });
 /// Combines `rows` rows of `n` elements at `x` into `n` accumulators, each element on its own.
 pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize);
 
@@ -39,7 +103,7 @@ float_product!(product_f64, f64);
 
 macro_rules! float_rows {
     ($name:ident, $m:ident, $t:ty, $prod:ident) => {
-        fn $name(monoid: Monoid) -> Row {
+        fn $name(monoid: Monoid) -> One {
             unsafe fn sum(x: *const u8, y: *mut u8, n: usize) {
                 // SAFETY: the caller's promise.
                 unsafe { *y.cast::<$t>() = $m::raw::sum(x.cast(), n) }
@@ -87,7 +151,7 @@ macro_rules! int_row {
 }
 macro_rules! int_rows {
     ($name:ident, $t:ty) => {
-        fn $name(monoid: Monoid) -> Row {
+        fn $name(monoid: Monoid) -> One {
             int_row!(sum, $t, 0, |a, b| a.wrapping_add(b));
             int_row!(prod, $t, 1, |a, b| a.wrapping_mul(b));
             int_row!(max, $t, <$t>::MIN, |a, b| a.max(b));
@@ -110,8 +174,19 @@ int_rows!(row_u16, u16);
 int_rows!(row_u8, u8);
 int_rows!(row_i8, i8);
 
-/// The reduction of a row.
+/// The reduction of rows.
 pub fn row(monoid: Monoid, lane: Lane) -> Row {
+    let short: Option<Many> = match (lane, monoid) {
+        (Lane::F32, Monoid::Sum) => Some(short_sums),
+        (Lane::F32, Monoid::Max) => Some(short_maxima),
+        (Lane::F32, Monoid::Min) => Some(short_minima),
+        // Products are computed in `f64`.
+        _ => None,
+    };
+    Row { one: one(monoid, lane), short }
+}
+
+fn one(monoid: Monoid, lane: Lane) -> One {
     match lane {
         Lane::F32 => row_f32(monoid),
         Lane::F64 => row_f64(monoid),
@@ -364,7 +439,7 @@ impl Wide {
             let y = (&raw mut y).cast::<u8>();
             // SAFETY: the caller's promise; `y` has room for any element.
             unsafe {
-                row(self.monoid, self.lane)(x, y, n);
+                one(self.monoid, self.lane)(x, y, n);
                 (self.columns)(y, acc, 1, 1);
             }
         } else {

@@ -133,10 +133,7 @@ impl Tiles {
                     Instr::Each { f, args, y, to } => t.each(*f, args, *y, *to),
                     Instr::Expand { x, y } => t.expand(*x, *y),
                     Instr::Rows { f, x, y, .. } => {
-                        let size = x.size as usize;
-                        for r in 0..if x.span.by_row { h } else { 1 } {
-                            f(at(x.val).add(r * w * size), at(*y).add(r * size), w);
-                        }
+                        f.run(at(x.val), at(*y), if x.span.by_row { h } else { 1 }, w, x.size as usize);
                     }
                     Instr::Accumulate { to, x } => {
                         let a = &self.accumulators[*to];
@@ -276,11 +273,7 @@ impl Tile<'_> {
                 (false, false, ..) => (f.vv)(a, b, y, n),
                 (false, true, Some(vs), _) => vs(a, b, y, n),
                 (true, false, _, Some(sv)) => sv(a, b, y, n),
-                _ => in_chunks(n, |i, m, room| {
-                    let a = if a1 { repeat(a, sa, &mut room[0], m) } else { a.add(i * sa) };
-                    let b = if b1 { repeat(b, sa, &mut room[1], m) } else { b.add(i * sa) };
-                    (f.vv)(a, b, y.add(i * sy), m);
-                }),
+                _ => in_chunks(n, [(a, a1, sa), (b, b1, sa)], |[a, b], i, m| (f.vv)(a, b, y.add(i * sy), m)),
             });
         }
     }
@@ -293,12 +286,8 @@ impl Tile<'_> {
                 if !c1 && !a1 && !b1 {
                     return f(c, a, b, y, n);
                 }
-                in_chunks(n, |i, m, room| {
-                    let c = if c1 { repeat(c, 1, &mut room[0], m) } else { c.add(i) };
-                    let a = if a1 { repeat(a, size, &mut room[1], m) } else { a.add(i * size) };
-                    let b = if b1 { repeat(b, size, &mut room[2], m) } else { b.add(i * size) };
-                    f(c, a, b, y.add(i * size), m);
-                });
+                let args = [(c, c1, 1), (a, a1, size), (b, b1, size)];
+                in_chunks(n, args, |[c, a, b], i, m| f(c, a, b, y.add(i * size), m));
             });
         }
     }
@@ -344,26 +333,33 @@ impl Tile<'_> {
     }
 }
 
-type Room = [[u64; SPLAT]; 3];
-
-/// Runs `f(start, length, room)` over stretches that repeated numbers have room for.
+/// Runs `f(operands, start, length)` over stretches that repeated numbers have room for. An operand is where it lies,
+/// whether it is one number, and the size of an element.
 #[inline]
-unsafe fn in_chunks(n: usize, mut f: impl FnMut(usize, usize, &mut Room)) {
-    let mut room: Room = [[0; SPLAT]; 3];
+unsafe fn in_chunks<const N: usize>(
+    n: usize,
+    args: [(*const u8, bool, usize); N],
+    mut f: impl FnMut([*const u8; N], usize, usize),
+) {
+    let mut room = [[const { MaybeUninit::<u64>::uninit() }; SPLAT]; N];
+    let mut k = 0;
+    // Each number is repeated once, for all stretches.
+    let args = args.map(|(x, is_number, size)| {
+        let y = room[k].as_mut_ptr().cast::<u8>();
+        k += 1;
+        if !is_number {
+            return (x, size);
+        }
+        // SAFETY: the room holds `SPLAT` numbers of any size.
+        unsafe { fill(x, size, y, n.min(SPLAT)) };
+        (y.cast_const(), 0)
+    });
     let mut i = 0;
     while i < n {
         let m = SPLAT.min(n - i);
-        f(i, m, &mut room);
+        f(args.map(|(x, size)| x.wrapping_add(i * size)), i, m);
         i += m;
     }
-}
-
-/// `n` copies of one number.
-unsafe fn repeat(x: *const u8, size: usize, room: &mut [u64; SPLAT], n: usize) -> *const u8 {
-    let y = room.as_mut_ptr().cast::<u8>();
-    // SAFETY: the room holds `SPLAT` numbers of any size.
-    unsafe { fill(x, size, y, n) };
-    y
 }
 
 /// A row of `w` elements from a row or from one number.

@@ -9,9 +9,11 @@ const TILE: usize = 1024;
 /// Height and width of tiles where an operand is transposed.
 const SQUARE: (usize, usize) = (32, 64);
 /// Longest row that is reduced inside a tile.
-pub const ROW_MAX: usize = 16384;
+pub const ROW_MAX: usize = 32768;
 /// Work of a task, in simple operations on one element.
-const TASK_WORK: usize = 256 * 1024;
+const TASK_WORK: usize = 64 * 1024;
+/// The same for a loop whose tasks leave partial results.
+const PARTIAL_TASK_WORK: usize = 256 * 1024;
 /// Work of reading or writing an element of a transposed operand.
 const TRANSPOSED_WORK: usize = 6;
 /// Loops with less work than this run on the calling thread: waking another costs more.
@@ -79,7 +81,9 @@ impl Plan {
         let total = per_point.saturating_mul(rows).saturating_mul(columns);
         let tile_work = (per_point * h * w).max(1);
         let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
-        let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { (TASK_WORK / tile_work).max(1) };
+        let has_partials = l.steps.iter().any(|s| matches!(s, Step::Reduce { after: true, .. }));
+        let task_work = if has_partials { PARTIAL_TASK_WORK } else { TASK_WORK };
+        let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { (task_work / tile_work).max(1) };
         let (mut down, across) = if by_column && tiles < row_tiles * column_tiles {
             (tiles.min(row_tiles), (tiles / row_tiles).clamp(1, column_tiles))
         } else if tiles >= column_tiles {

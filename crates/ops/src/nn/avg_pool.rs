@@ -106,10 +106,33 @@ fn window_sums(x: &Tensor, shape: &Shape, w: &Windows) -> Tensor {
     let rank = w.window.len();
     let (lo, hi) = borders(shape, w);
     let mut y = if lo.iter().chain(&hi).all(|&p| p == 0) { x.clone() } else { x.pad_raw(&lo, &hi, 0.0) };
+    let count: usize = w.window.iter().product();
+    if count <= SLICES_MAX {
+        return slice_sums(&y, shape, w, count);
+    }
     for i in 0..rank {
         y = y.unfold(i as i64 + 2, w.window[i], w.stride[i]);
     }
     y.sum((rank + 2..2 * rank + 2).collect::<Vec<usize>>())
+}
+
+/// The most elements of a window that are added up one by one.
+const SLICES_MAX: usize = 16;
+
+/// The sums of small windows: one element of each window after the other, each a strided view of the whole.
+fn slice_sums(x: &Tensor, shape: &Shape, w: &Windows, count: usize) -> Tensor {
+    let (rank, lead) = (w.window.len(), [0i64, 0]);
+    let sizes: Vec<i64> = shape[..2].iter().chain(&w.out).map(|&n| n as i64).collect();
+    let steps: Vec<i64> = [1, 1].into_iter().chain(w.stride.iter().map(|&s| s as i64)).collect();
+    let slice = |mut k: usize| {
+        let mut starts = [&lead[..], &vec![0; rank]].concat();
+        for i in (0..rank).rev() {
+            starts[i + 2] = (k % w.window[i]) as i64;
+            k /= w.window[i];
+        }
+        x.slice_raw(&starts, &sizes, &steps)
+    };
+    (1..count).fold(slice(0), |sum, k| sum + slice(k))
 }
 
 /// Divides sums by how many elements each window has.

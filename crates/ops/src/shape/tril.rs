@@ -1,8 +1,8 @@
 //! `tril`: the elements on and below a diagonal, zeros elsewhere.
 
-use crate::rules::{by_expansion, f64s, floats};
+use crate::rules::{GradTensors, by_expansion, f64s, floats, grads};
 use crate::{Result, Tensor};
-use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Value};
 
 /// The row of `tril`.
 pub static OP: Op = Op {
@@ -11,6 +11,7 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
+    grad: Grad::Rule(|c| grads([c.g(0).tril(c.attrs.int("k")?)])),
     cases: || {
         let on = |k: i64| Attrs::new().with("k", k);
         let x = f64s([3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);

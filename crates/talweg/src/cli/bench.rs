@@ -1,12 +1,15 @@
-//! `talweg bench`: workloads of the peers' benchmark harness, one JSON line each.
+//! `talweg bench`: workloads of the peers' benchmark harness, one JSON line each; and single operators.
 
-use crate::Result;
+use super::Program;
+use crate::{Error, Result};
+use ir::ErrorKind;
+use std::ffi::OsString;
+use std::process::Command;
 
 /// What to measure.
 #[derive(clap::Args)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub struct Options {
-    #[cfg(feature = "serve")]
     #[command(subcommand)]
     other: Option<Other>,
     /// A workload; `list` names them. `gpt:8x384x6x256` is a training step of a GPT with this batch,
@@ -19,18 +22,34 @@ pub struct Options {
 }
 
 /// What is measured from outside.
-#[cfg(feature = "serve")]
 #[derive(clap::Subcommand)]
 enum Other {
     /// Put load on an inference server: latency percentiles and goodput.
+    #[cfg(feature = "serve")]
     Serve(super::serve::BenchOptions),
+    /// Time every operator through Python, beside PyTorch where it is installed. `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Ops {
+        /// Options of the Python program.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
 }
 
 /// Measures and prints.
-pub fn run(o: &Options) -> Result<()> {
-    #[cfg(feature = "serve")]
-    if let Some(Other::Serve(load)) = &o.other {
-        return super::serve::bench(load);
+pub fn run(o: &Options, program: &Program) -> Result<()> {
+    match &o.other {
+        #[cfg(feature = "serve")]
+        Some(Other::Serve(load)) => super::serve::bench(load),
+        Some(Other::Ops { args }) => ops(args, program),
+        None => bench::run(o.workload.as_deref().unwrap_or("list"), &o.device),
     }
-    bench::run(o.workload.as_deref().unwrap_or("list"), &o.device)
+}
+
+/// Has Python time operators: the package has PyTorch's spelling, and PyTorch may be beside it.
+fn ops(args: &[OsString], program: &Program) -> Result<()> {
+    let failed = |e: String| Error::new(ErrorKind::Io, e);
+    let status = Command::new(&program.python).args(["-m", "talweg._bench_ops"]).args(args).status();
+    let status = status.map_err(|e| failed(format!("{}: {e}", program.python.display())))?;
+    if status.success() { Ok(()) } else { Err(failed("operators were refused or have become slower".to_string())) }
 }

@@ -153,7 +153,7 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Explain(o) => explain::run(&o),
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
-        Command::Bench(o) => bench::run(&o),
+        Command::Bench(o) => bench::run(&o, program),
         Command::Export(o) => export::run(&o, program),
         #[cfg(feature = "serve")]
         Command::Serve(o) => serve::run(&o, program, args),

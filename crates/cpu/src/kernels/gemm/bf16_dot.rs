@@ -39,7 +39,7 @@ pub(super) unsafe fn run(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         let pairs: Gemm<f32, f32> =
             Gemm { alpha: q.alpha, accumulate: q.accumulate, ..Gemm::new(q.m, q.n, half, left, right.t(), q.c) };
         let mut turned = Oriented::new(&pairs, left, right.t(), q.c, q.c_row);
-        turned.pairs = true;
+        (turned.pairs, turned.is_free) = (true, true);
         turned.run(done);
         drop((left_room, right_room));
     }

@@ -73,6 +73,8 @@ impl<S: Multiply> Oriented<S> {
             Way::Columns(tasks) => tasks,
             // SAFETY: the caller's promise.
             Way::Rows(tasks) => return unsafe { self.rows(tasks, done) },
+            // SAFETY: likewise.
+            Way::Grid(rows, columns) => return unsafe { self.grid_of(rows, columns, done) },
         };
         let packed = (!self.is_left_direct()).then(|| Scratch::<S::Acc>::new(self.m * self.k));
         let left = packed.as_ref().map(|p| Shared::new(p.ptr()));
@@ -208,6 +210,23 @@ impl<S: Multiply> Oriented<S> {
                 S::Acc::sweep(&SweepOf(Sweep { n: part.n, right: Panels { p: room, row: 0 }, c, ..q }));
             }
         }
+    }
+
+    /// Bands of rows, and of each some columns a task; neighbors share a band, which then stays in cache.
+    unsafe fn grid_of(&self, rows: usize, columns: usize, done: &(dyn Fn(Patch) + Sync)) {
+        let this = Shared::new((self as *const Self).cast_mut());
+        pool::parallel_for(rows * columns, &move |t| {
+            // SAFETY: alive until `parallel_for` returns; tasks have parts of C of their own.
+            unsafe {
+                let this = &*this.get();
+                let (i, m) = share(t / columns, rows, this.m, this.height);
+                let (j, n) = share(t % columns, columns, this.n, this.lanes);
+                if m > 0 && n > 0 {
+                    let patch = this.patch(i, m, j, n);
+                    this.band(i, m).columns(j, n, None, &|_| done(patch));
+                }
+            }
+        });
     }
 
     /// Row by row of blocks: the right side is packed once for all, a part of `k` at a time.

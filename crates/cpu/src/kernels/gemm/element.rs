@@ -112,8 +112,10 @@ pub trait Multiply: Operand<Acc: Float> {
     /// Computes one product, and calls `done` for each part of C when it is ready.
     #[doc(hidden)]
     unsafe fn one(q: &Gemm<Self, Self::Acc>, done: &(dyn Fn(Patch) + Sync)) {
+        let mut oriented = Oriented::new(q, q.a, q.b, q.c, q.c_row);
+        oriented.is_free = true;
         // SAFETY: the caller's promise.
-        unsafe { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) };
+        unsafe { oriented.run(done) };
     }
 }
 
@@ -148,6 +150,10 @@ multiply!(bf16, f32, pack_bf16, strips_bf16
     unsafe fn one(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         // SAFETY: the caller's promise.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if q.m.min(q.n) >= 16 && q.k >= 32 && super::amx::is_available(super::amx::Kind::Bf16) {
+                return super::amx::run(q, done);
+            }
             if bf16_dot::is_available() { bf16_dot::run(q, done) } else { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) }
         }
     }

@@ -9,6 +9,8 @@
 
 use super::super::scratch::Scratch;
 use super::Mat;
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::micro::{PANEL, panel_at, panel_count};
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
@@ -95,6 +97,9 @@ dispatch! {
 /// How words are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
+    /// Tiles, see [`amx`].
+    #[cfg(target_arch = "x86_64")]
+    Amx,
     #[cfg(target_arch = "x86_64")]
     Vnni512,
     #[cfg(target_arch = "x86_64")]
@@ -115,6 +120,7 @@ impl Way {
         {
             use std::arch::is_x86_feature_detected as has;
             match level() {
+                Level::Avx512 if amx::is_available(amx::Kind::Int8) => Way::Amx,
                 Level::Avx512 if has!("avx512vnni") => Way::Vnni512,
                 Level::Portable => Way::Portable,
                 _ if has!("avxvnni") => Way::Vnni256,
@@ -142,7 +148,7 @@ impl Way {
     fn lanes(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Way::Vnni512 => 16,
+            Way::Vnni512 | Way::Amx => 16,
             _ => 8,
         }
     }
@@ -171,6 +177,11 @@ impl Right {
     }
 
     unsafe fn packed(k: usize, n: usize, side: Side, way: Way) -> Right {
+        #[cfg(target_arch = "x86_64")]
+        if way == Way::Amx {
+            // SAFETY: the caller's promise.
+            return unsafe { Right::in_tiles(k, n, side) };
+        }
         let (lanes, words, shift) = (way.lanes(), k.div_ceil(4), side.right_shift());
         let mut room = Bytes::any(words * n.next_multiple_of(lanes) * 4);
         let mut sums = vec![0i32; n];
@@ -207,6 +218,11 @@ impl Right {
     /// # Safety
     /// A's elements must be valid for reading, C's for writing, apart from each other.
     pub unsafe fn multiply(&self, m: usize, a: Side, c: *mut i32, c_row: isize) {
+        #[cfg(target_arch = "x86_64")]
+        if self.way == Way::Amx {
+            // SAFETY: the caller's promise.
+            return unsafe { self.multiply_tiles(m, a, c, c_row) };
+        }
         let (words, vectors) = (self.k.div_ceil(4), self.n.div_ceil(self.way.lanes()));
         let strips = m.div_ceil(ROWS);
         let left = Scratch::<u32>::new(strips * ROWS * words);
@@ -286,6 +302,8 @@ impl Right {
         unsafe {
             match self.way {
                 #[cfg(target_arch = "x86_64")]
+                Way::Amx => unreachable!("tiles are multiplied by `multiply_tiles`"),
+                #[cfg(target_arch = "x86_64")]
                 Way::Vnni512 => x86::tile_vnni512(words, a, b, nv, to),
                 #[cfg(target_arch = "x86_64")]
                 Way::Vnni256 => x86::tile_vnni256(words, a, b, nv, to),
@@ -297,6 +315,70 @@ impl Right {
                 Way::Neon => neon::tile_neon(words, a, b, nv, to),
                 Way::Portable => tile_of::<[i32; 8]>(words, a, b, nv, to),
             }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Right {
+    /// A right side packed in tiles of AMX.
+    unsafe fn in_tiles(k: usize, n: usize, side: Side) -> Right {
+        let (tiles, shift) = (amx::Tiles::new(n, k.div_ceil(4)), side.right_shift());
+        let mut room = Bytes::any(tiles.words() * 4);
+        let flip = if shift == 0 { 0 } else { 0x8080_8080 };
+        let from = Shared::new(side.mat.p.cast_mut());
+        let to = room.as_mut().as_mut_ptr().cast::<u32>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            tiles.pack(to, &|j, p, tile| {
+                let lines = Mat { p: from.get().cast_const(), row: side.mat.col, col: side.mat.row };
+                for (i, to) in tile.iter_mut().enumerate() {
+                    let (j, p) = (j + i % 16, 4 * (p + i / 16));
+                    *to = if j < n && p < k { Side::word(lines, j, p, k, flip) } else { 0 };
+                }
+            });
+            let mut sums = vec![0i32; n];
+            for (first, sums) in sums.chunks_mut(16).enumerate() {
+                (0..16 * tiles.steps).for_each(|p| add_sums(to.add(16 * (first * 16 * tiles.steps + p)), sums));
+            }
+            Right { k, n, way: Way::Amx, room, sums, shift }
+        }
+    }
+
+    unsafe fn multiply_tiles(&self, m: usize, a: Side, c: *mut i32, c_row: isize) {
+        let (k, x, y) = (self.k, a.left_shift(false), self.shift);
+        let (left, right) = (amx::Tiles::new(m, k.div_ceil(4)), amx::Tiles::new(self.n, k.div_ceil(4)));
+        let room = Scratch::<u32>::new(left.words());
+        let (from, pl, pc) = (Shared::new(a.mat.p.cast_mut()), Shared::new(room.ptr()), Shared::new(c));
+        let flip = if x == 0 { 0 } else { 0x8080_8080 };
+        // SAFETY: the caller's promise.
+        unsafe {
+            left.pack(room.ptr(), &|i, p, tile| {
+                let lines = Mat { p: from.get().cast_const(), ..a.mat };
+                for (r, to) in tile.iter_mut().enumerate() {
+                    let (i, p) = (i + r / 16, 4 * (p + r % 16));
+                    *to = if i < m && p < k { Side::word(lines, i, p, k, flip) } else { 0 };
+                }
+            });
+            // What each row of the result is moved by.
+            let both = x.wrapping_mul(y).wrapping_mul(k as i32);
+            let row_sum = |i: usize| {
+                let row = pl.get().add(i / 16 * 256 * left.steps + i % 16 * 16);
+                let word = |p: usize| (*row.add(p / 16 * 256 + p % 16)).to_le_bytes().map(i32::from).iter().sum::<i32>();
+                (0..k.div_ceil(4)).map(word).fold(0, i32::wrapping_add)
+            };
+            let moved = |i: usize| y.wrapping_mul(if y == 0 { 0 } else { row_sum(i) }).wrapping_sub(both);
+            let moved: Vec<i32> = (0..m).map(moved).collect();
+            let b = self.room.as_slice().as_ptr().cast();
+            amx::multiply(amx::Kind::Int8, (&left, room.ptr()), (&right, b), &|i, j, sums| {
+                for r in 0..32.min(m - i) {
+                    let to = pc.get().offset((i + r) as isize * c_row).add(j);
+                    for q in 0..32.min(self.n - j) {
+                        let sum = (sums.0[r * 32 + q] as i32).wrapping_add(moved[i + r]);
+                        to.add(q).write(sum.wrapping_sub(x.wrapping_mul(self.sums[j + q])));
+                    }
+                }
+            });
         }
     }
 }
@@ -566,6 +648,7 @@ mod tests {
         {
             use std::arch::is_x86_feature_detected as has;
             let all = [
+                (Way::Amx, amx::is_available(amx::Kind::Int8)),
                 (Way::Vnni512, has!("avx512vnni") && has!("avx512bw")),
                 (Way::Vnni256, has!("avxvnni")),
                 (Way::Avx2, has!("avx2") && has!("fma")),

@@ -2,7 +2,7 @@
 //!
 //! - [`Gemm`] describes a product of `f32`, `f64`, `bf16` or `f16`; [`Gemm::run`] computes it.
 //!   Half types are summed in `f32`: they are converted while operands are packed, or, `bf16` on
-//!   processors that can, multiplied in pairs ([`bf16_dot`]).
+//!   processors that can, multiplied in pairs ([`bf16_dot`]) or in tiles (`amx`).
 //! - [`gemm_int`] multiplies integers, plainly; [`int8`] those of 8 bits, summed in 32.
 //!
 //! A GEMM is oriented (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`orient`]), cut
@@ -17,6 +17,8 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod bf16_dot;
 mod drive;
 mod element;
@@ -219,6 +221,7 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             Way::Whole => true,
             Way::Columns(_) => !oriented.is_straight(),
             Way::Rows(_) => oriented.is_straight() && self.n <= drive::COLUMNS,
+            Way::Grid(..) => false,
         }
     }
 

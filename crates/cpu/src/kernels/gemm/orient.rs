@@ -21,12 +21,16 @@ pub(super) struct Oriented<S: Multiply> {
     is_straight: bool,
     /// Matrices that lie as C does and are wanted when a part of C is ready; null: no more.
     pub beside: [*const S::Acc; BESIDE],
-    /// Elements of both sides are pairs of `bf16`, see [`super::pairs`].
+    /// Elements of both sides are pairs of `bf16`, see [`super::bf16_dot`].
     pub pairs: bool,
     /// Lanes of a vector.
     pub lanes: usize,
     /// Rows of a tile.
     pub height: usize,
+    /// Whether nobody asks for whole rows of the result at a time.
+    pub is_free: bool,
+    /// The length of the parts of `k`, where the whole product decided it; else 0.
+    fixed_depth: usize,
 }
 
 /// How a product is cut into tasks.
@@ -38,6 +42,8 @@ pub(super) enum Way {
     Columns(usize),
     /// By rows; the right side is packed by all threads, then used by all.
     Rows(usize),
+    /// By rows and by columns; each task reads what it needs of both sides.
+    Grid(usize, usize),
 }
 
 /// Steps of `k` that one packing covers at most, so that a panel and some rows of the left side fit
@@ -58,6 +64,13 @@ const TASK_MIN: usize = 1 << 19;
 const TASKS: usize = 16;
 /// The most rows of a task: together with a panel they fit the second-level cache.
 const ROWS_MAX: usize = 128;
+/// Threads from which on a product is cut both ways: they would wait for each other's packing, and each read the whole
+/// right side from caches that they share.
+const GRID_THREADS: usize = 8;
+/// Tasks of a grid for each thread: processors that share a core are not equally fast.
+const GRID_TASKS: usize = 4;
+/// Vectors of a row that a task of a grid has at least.
+const GRID_VECTORS: usize = 6;
 /// The most rows of a product that is cut by columns.
 const COLUMNS_ROWS: usize = 256;
 
@@ -81,6 +94,8 @@ impl<S: Multiply> Oriented<S> {
             pairs: false,
             lanes,
             height,
+            is_free: false,
+            fixed_depth: 0,
         };
         let (m, n, left, right) = (q.n, q.m, b.t(), a.t());
         let turned = Oriented { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
@@ -106,7 +121,7 @@ impl<S: Multiply> Oriented<S> {
 
     /// Whether the right side is read from memory row by row and used once.
     pub fn is_stream(&self) -> bool {
-        self.right.col == 1 && self.is_flat() && self.k * self.n * size_of::<S>() >= STREAM
+        self.fixed_depth == 0 && self.right.col == 1 && self.is_flat() && self.k * self.n * size_of::<S>() >= STREAM
     }
 
     /// Whether the product is cut by columns: it is low, and every task can use the left side.
@@ -118,6 +133,9 @@ impl<S: Multiply> Oriented<S> {
     /// The length of the parts that `k` is cut into; decides the result's bits, and is a function of
     /// the operands' shapes and layouts alone.
     pub fn depth(&self) -> usize {
+        if self.fixed_depth > 0 {
+            return self.fixed_depth;
+        }
         let most = if self.is_stream() { STREAM_DEPTH } else { DEPTH };
         self.k.div_ceil(self.k.div_ceil(most).max(1)).max(1)
     }
@@ -144,11 +162,37 @@ impl<S: Multiply> Oriented<S> {
                 tasks => Way::Columns(tasks),
             };
         }
+        if let Some((rows, columns)) = self.grid(pool::threads()) {
+            return Way::Grid(rows, columns);
+        }
         let mut tasks = tasks.min(floor(self.m.div_ceil(self.height)));
         while self.m.div_ceil(tasks) > ROWS_MAX {
             tasks *= 2;
         }
         if tasks == 1 { Way::Whole } else { Way::Rows(tasks) }
+    }
+
+    /// Rows and columns of tasks, where a product is cut both ways.
+    fn grid(&self, threads: usize) -> Option<(usize, usize)> {
+        let is_direct = self.is_left_direct() && S::SAME && self.right.col == 1 && self.right.row != 0;
+        let is_large = self.m * self.n * self.k >= threads * GRID_TASKS * TASK_MIN;
+        if !self.is_free || !is_direct || !is_large || threads < GRID_THREADS || pool::is_inside_task() {
+            return None;
+        }
+        let rows = self.m.div_ceil(ROWS_MAX);
+        let most = self.n.div_ceil(self.lanes * GRID_VECTORS);
+        Some((rows, (GRID_TASKS * threads).div_ceil(rows).clamp(1, most)))
+    }
+
+    /// Some rows of the product, cut along `k` as the whole is.
+    pub fn band(&self, first: usize, m: usize) -> Oriented<S> {
+        Oriented {
+            m,
+            left: self.left.down(first),
+            c: self.c.wrapping_offset(first as isize * self.c_row),
+            fixed_depth: self.depth(),
+            ..*self
+        }
     }
 
     /// Whether the product is computed as it was given.
