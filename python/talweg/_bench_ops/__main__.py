@@ -33,6 +33,7 @@ from .cases import Case, cases, made
 
 Row = dict[str, Any]
 DTYPES = ["float32", "float64", "bfloat16", "float16", "int32"]
+EAGER = {"unique", "nonzero", "masked_select"}
 # Which types, layouts and sizes --sample draws from.
 VARIANTS = [
     ("bfloat16", "contiguous", "sweep"), ("float16", "contiguous", "sweep"), ("float64", "contiguous", "sweep"),
@@ -55,7 +56,8 @@ def call_of(library: Any, case: Case, values: dict[str, Any], env: dict[str, Any
                     return run(*given)
 
             return forward
-        jitted = library.jit(run)
+        # Sizes that depend on values cannot be traced.
+        jitted = run if case.name in EAGER else library.jit(run)
         return lambda: jitted(*given)
     kinds = {x.name: x.kind for x in case.inputs}
     floats = [i for i, name in enumerate(names) if kinds[name] in ("", "+", "~")]
@@ -247,10 +249,15 @@ def main() -> None:
     parser.add_argument("--results", default=str(cache), help="folder with a file of results for each device")
     parser.add_argument("--save", action="store_true", help="keep these results there")
     parser.add_argument("--slack", type=float, default=1.5, help="how much worse a result may be")
+    parser.add_argument("--progress", action="store_true", help="a JSON line for each result as it comes, on stderr")
     parser.add_argument("--busy", action="store_true", help="processor time of one thread instead of time")
     options = parser.parse_args()
     options.threads = 1 if options.busy else options.threads
-    rows = list(measure(options))
+    rows = []
+    for row in measure(options):
+        rows.append(row)
+        if options.progress:
+            print(json.dumps(row), file=sys.stderr, flush=True)
     is_failed = report(rows) > 0
     device = device_name(options)
     file = results_file(options, device)

@@ -4,7 +4,10 @@
 
 use super::{Claim, Operand, Prepared, never, rows_mut};
 use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
+use crate::pool::{self, Shared};
 use crate::tile::access::Bases;
+use crate::vmath::convert::Narrow;
+use half::{bf16, f16};
 use ir::{Attrs, DType, FlatNode, Layout, Shape, Type};
 use passes::View;
 
@@ -12,20 +15,25 @@ use passes::View;
 pub static CLAIMS: &[Claim] = &[
     Claim {
         claims: |_, types| claims(types, 3),
-        accepts: |_, operand, layout| operand < 3 && accepts(layout),
-        writes: |_, result, layout| result == 0 && accepts(layout),
+        accepts: |n, operand, layout| operand < 3 && !is_half(n) && accepts(layout),
+        writes: |n, result, layout| result == 0 && !is_half(n) && accepts(layout),
         flops,
         ..Claim::new("attention", never, |n, args, outs| Ok(forward(&n.attrs, args, outs)))
     },
     Claim {
         claims: |_, types| claims(types, 6),
-        accepts: |_, operand, layout| operand < 6 && operand != 4 && accepts(layout),
-        writes: |_, _, layout| accepts(layout),
+        accepts: |n, operand, layout| operand < 6 && operand != 4 && !is_half(n) && accepts(layout),
+        writes: |n, _, layout| !is_half(n) && accepts(layout),
         // Scores, and the gradients of weights, values, keys and queries: five GEMMs for two.
         flops: |n, args| flops(n, args) * 5 / 2,
         ..Claim::new("attention_grad", never, |n, args, outs| Ok(backward(&n.attrs, args, outs)))
     },
 ];
+
+/// Whether operands are 16-bit floats: they lie in order, and are converted as a whole.
+fn is_half(n: &FlatNode) -> bool {
+    n.outs[0].dtype.size() == 2
+}
 
 /// Two GEMMs for every query and key that meet.
 fn flops(n: &FlatNode, args: &[View]) -> usize {
@@ -48,7 +56,10 @@ fn beside(types: &[&Type], first: usize) -> Option<[Option<usize>; 2]> {
 /// Whether the kernels take these operands; what is optional begins with operand `first`.
 fn claims(types: &[Type], first: usize) -> bool {
     let Some([mask, _]) = beside(&types.iter().collect::<Vec<_>>(), first) else { return false };
-    types[..first].iter().all(|t| t.dtype == DType::F32)
+    // The fifth operand of the gradient, logarithms of sums, is always f32.
+    let is_alike = |(i, t): (usize, &Type)| t.dtype == if i == 4 { DType::F32 } else { types[0].dtype };
+    matches!(types[0].dtype, DType::F32 | DType::BF16 | DType::F16)
+        && types[..first].iter().enumerate().all(is_alike)
         && Heads::new(&types[0].shape, &types[1].shape, &types[2].shape).is_some()
         && mask.map(|i| &types[i]).is_none_or(|m| {
             let (q, k) = (&types[0].shape, &types[1].shape);
@@ -131,16 +142,70 @@ impl Matrices {
         let span = starts.iter().max().map_or(0, |s| s + last);
         Matrices { operand: operand.clone(), starts, row, span }
     }
+    /// Room for 16-bit floats as f32; none for f32.
+    fn room(&self) -> Vec<f32> {
+        vec![0.0; if self.operand.ty.dtype == DType::F32 { 0 } else { self.span }]
+    }
+    /// 16-bit floats as f32; nothing for f32.
+    ///
     /// # Safety
     /// The buffer is alive and nobody writes it meanwhile.
-    unsafe fn rows<'a>(&'a self, bases: Bases) -> Rows<'a> {
-        // SAFETY: the layout lies inside the buffer.
-        let data = unsafe { std::slice::from_raw_parts(self.operand.first::<f32>(bases), self.span) };
+    unsafe fn widened(&self, bases: Bases) -> Vec<f32> {
+        let mut room = self.room();
+        let (from, to) = (Shared::new(self.operand.first::<u16>(bases)), Shared::new(room.as_mut_ptr()));
+        in_pieces(room.len(), &|first, n| {
+            // SAFETY: each task converts its own piece.
+            unsafe {
+                let (x, y) = (from.get().add(first), to.get().add(first));
+                match self.operand.ty.dtype {
+                    DType::BF16 => <bf16 as Narrow>::widen(x.cast(), y, n),
+                    _ => <f16 as Narrow>::widen(x.cast(), y, n),
+                }
+            }
+        });
+        room
+    }
+    /// Stores what was computed in [`Matrices::room`].
+    ///
+    /// # Safety
+    /// The buffer is alive and nobody else uses it meanwhile.
+    unsafe fn narrow(&self, room: &[f32], bases: Bases) {
+        let to = Shared::new(self.operand.first::<u16>(bases));
+        in_pieces(room.len(), &|first, n| {
+            // SAFETY: each task converts its own piece.
+            unsafe {
+                let (x, y) = (room.as_ptr().add(first), to.get().add(first));
+                match self.operand.ty.dtype {
+                    DType::BF16 => <bf16 as Narrow>::narrow(x, y.cast(), n),
+                    _ => <f16 as Narrow>::narrow(x, y.cast(), n),
+                }
+            }
+        });
+    }
+    /// `wide` is of [`Matrices::widened`].
+    ///
+    /// # Safety
+    /// The buffer is alive and nobody writes it meanwhile.
+    unsafe fn rows<'a>(&'a self, wide: &'a [f32], bases: Bases) -> Rows<'a> {
+        let data = if self.operand.ty.dtype == DType::F32 {
+            // SAFETY: the layout lies inside the buffer.
+            unsafe { std::slice::from_raw_parts(self.operand.first::<f32>(bases), self.span) }
+        } else {
+            wide
+        };
         Rows { data, starts: &self.starts, row: self.row }
     }
-    fn rows_mut(&self, bases: Bases) -> RowsMut<'_> {
-        RowsMut::new(self.operand.first::<f32>(bases), &self.starts, self.row)
+    fn rows_mut<'a>(&'a self, room: &'a mut [f32], bases: Bases) -> RowsMut<'a> {
+        let is_own = self.operand.ty.dtype == DType::F32;
+        let p = if is_own { self.operand.first::<f32>(bases) } else { room.as_mut_ptr() };
+        RowsMut::new(p, &self.starts, self.row)
     }
+}
+
+/// Runs `f(first, count)` for pieces of `n` elements.
+fn in_pieces(n: usize, f: &(dyn Fn(usize, usize) + Sync)) {
+    const PIECE: usize = 1 << 14;
+    pool::parallel_for(n.div_ceil(PIECE), &|p| f(p * PIECE, PIECE.min(n - p * PIECE)));
 }
 
 /// A mask, of numbers or of flags, broadcast over the heads.
@@ -176,7 +241,7 @@ impl Mask {
             return Rows { data: numbers, starts: &m.starts, row: m.row };
         }
         // SAFETY: the caller's promise.
-        unsafe { m.rows(bases) }
+        unsafe { m.rows(&[], bases) }
     }
 }
 
@@ -211,7 +276,8 @@ impl Call {
             let mask = self.mask.as_ref().map(|m| m.rows(&numbers, bases));
             let lengths = self.lengths.as_ref().map(|o| self.heads.lengths(super::rows::<i32>(o, bases)));
             let attention = self.heads.attention(self, mask, lengths.as_deref());
-            f(&attention, self.qkv.each_ref().map(|m| m.rows(bases)));
+            let wide = self.qkv.each_ref().map(|m| m.widened(bases));
+            f(&attention, [0, 1, 2].map(|i| self.qkv[i].rows(&wide[i], bases)));
         }
     }
 }
@@ -224,7 +290,9 @@ fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared
         // SAFETY: results are apart from the operands and from each other.
         unsafe {
             let lse = rows_mut::<f32>(&lse, bases).slice(0, lse.ty.shape.count());
-            call.with(bases, |a, [q, k, v]| a.forward(&q, &k, &v, y.rows_mut(bases), lse));
+            let mut room = y.room();
+            call.with(bases, |a, [q, k, v]| a.forward(&q, &k, &v, y.rows_mut(&mut room, bases), lse));
+            y.narrow(&room, bases);
         }
         Ok(())
     }))
@@ -238,9 +306,17 @@ fn backward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
     Some(Box::new(move |bases| {
         // SAFETY: results are apart from the operands and from each other.
         unsafe {
-            let grads = grads.each_ref().map(|m| m.rows_mut(bases));
-            let (out, dout, lse) = (out.rows(bases), dout.rows(bases), super::rows::<f32>(&lse, bases));
-            call.with(bases, |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout }, grads));
+            let (wide_out, wide_dout) = (out.widened(bases), dout.widened(bases));
+            let [mut dq, mut dk, mut dv] = grads.each_ref().map(Matrices::room);
+            let to = [
+                grads[0].rows_mut(&mut dq, bases),
+                grads[1].rows_mut(&mut dk, bases),
+                grads[2].rows_mut(&mut dv, bases),
+            ];
+            let (out, dout) = (out.rows(&wide_out, bases), dout.rows(&wide_dout, bases));
+            let lse = super::rows::<f32>(&lse, bases);
+            call.with(bases, |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout }, to));
+            grads.iter().zip([&dq, &dk, &dv]).for_each(|(m, room)| m.narrow(room, bases));
         }
         Ok(())
     }))

@@ -364,7 +364,8 @@ impl Right {
             let both = x.wrapping_mul(y).wrapping_mul(k as i32);
             let row_sum = |i: usize| {
                 let row = pl.get().add(i / 16 * 256 * left.steps + i % 16 * 16);
-                let word = |p: usize| (*row.add(p / 16 * 256 + p % 16)).to_le_bytes().map(i32::from).iter().sum::<i32>();
+                let word =
+                    |p: usize| (*row.add(p / 16 * 256 + p % 16)).to_le_bytes().map(i32::from).iter().sum::<i32>();
                 (0..k.div_ceil(4)).map(word).fold(0, i32::wrapping_add)
             };
             let moved = |i: usize| y.wrapping_mul(if y == 0 { 0 } else { row_sum(i) }).wrapping_sub(both);

@@ -230,7 +230,9 @@ fn every_shape_class_transposition_and_type() {
 #[test]
 fn results_do_not_depend_on_threads_or_on_the_run() {
     let mut noise = Noise::new(4);
-    for (m, n, k) in [(200, 700, 500), (1, 3000, 900), (64, 512, 2048), (100, 784, 128), (600, 40, 1500)] {
+    for (m, n, k) in
+        [(200, 700, 500), (1, 3000, 900), (64, 512, 2048), (100, 784, 128), (600, 40, 1500), (300, 330, 1310)]
+    {
         for transposed in [(false, false), (false, true), (true, false)] {
             let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
             let run = |threads| {
@@ -244,7 +246,9 @@ fn results_do_not_depend_on_threads_or_on_the_run() {
                 c
             };
             let once = run(1);
-            assert!(once == run(4) && once == run(3) && once == run(4), "{m}x{n}x{k} {transposed:?}");
+            // From eight threads on, products are cut both ways.
+            let is_same = [4, 3, 4, 8, 16].into_iter().all(|threads| run(threads) == once);
+            assert!(is_same, "{m}x{n}x{k} {transposed:?}");
         }
     }
 }
