@@ -186,6 +186,17 @@ fn running_extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: 
         let (src, values, places) =
             unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&values, bases), rows_mut::<i64>(&places, bases)) };
         let AxisSplit { outer, size, inner } = lanes;
+        if inner == 1 {
+            each_task(outer, size * 16, &|o| {
+                // SAFETY: each row is written by one task.
+                let (values, places) = unsafe { (values.slice(o * size, size), places.slice(o * size, size)) };
+                let row = &src[o * size..(o + 1) * size];
+                lanes::running_extreme(row.iter().copied(), greatest, |k, value, place| {
+                    (values[k], places[k]) = (value, place);
+                });
+            });
+            return Ok(());
+        }
         each_task(outer * inner, size * 16, &|l| {
             let at = |k: usize| (l / inner * size + k) * inner + l % inner;
             lanes::running_extreme((0..size).map(|k| src[at(k)]), greatest, |k, value, place| {

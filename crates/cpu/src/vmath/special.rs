@@ -305,21 +305,23 @@ pub fn i1<V: Vector<E = f64>>(x: V) -> V {
 /// The derivatives of the digamma function of the orders `n`: vectors of one order at a time.
 #[inline(always)]
 pub fn polygamma<V: Vector<E = f64>>(n: V, x: V) -> V {
-    let orders = n.lanes();
-    let first = orders[0];
-    if orders[..V::N].iter().all(|m| m.to_bits() == first.to_bits()) {
-        return polygamma_of(first, x);
-    }
-    let (mut out, x) = ([0.0; 16], x.lanes());
-    for (y, (&n, &x)) in out.iter_mut().zip(orders[..V::N].iter().zip(&x)) {
-        *y = polygamma_of(n, V::splat(x)).lanes()[0];
+    let (orders, xs) = (n.lanes(), x.lanes());
+    let is_one = orders[..V::N].iter().all(|m| m.to_bits() == orders[0].to_bits());
+    let mut out = [0.0; 16];
+    // One call: it is inlined, as a function of its own would not have the instruction set.
+    for (to, (&order, &each)) in out.iter_mut().zip(orders[..V::N].iter().zip(&xs)) {
+        let y = polygamma_of(order, if is_one { x } else { V::splat(each) });
+        if is_one {
+            return y;
+        }
+        *to = y.lanes()[0];
     }
     // SAFETY: the array holds at least `N` elements.
     unsafe { V::load(out.as_ptr()) }
 }
 
 /// The derivative of order `n`; NaN unless `n` is a whole number from 0 to 150.
-#[inline(never)]
+#[inline(always)]
 fn polygamma_of<V: Vector<E = f64>>(n: f64, x: V) -> V {
     if n == 0.0 {
         return digamma(x);
