@@ -28,10 +28,6 @@ def main(args: Sequence[str] | None = None) -> int:
         from .compression.command import main as compress
 
         return compress(list(args[1:]))
-    if list(args[:2]) == ["bench", "ops"]:
-        from ._bench_ops.__main__ import main as bench_ops
-
-        return bench_ops(args[2:])
     return _native.main(sys.executable, [sys.executable, "-m", "talweg"], list(args))
 
 

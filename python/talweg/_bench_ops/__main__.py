@@ -25,7 +25,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +231,8 @@ def results_file(options: argparse.Namespace, device: str) -> Path:
     return Path(options.results) / f"{name}.json"
 
 
-def main() -> None:
-    """The command."""
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit status."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "talweg" / "bench-ops"
     parser = argparse.ArgumentParser(prog="talweg bench ops", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names or groups, with commas")
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--slack", type=float, default=1.5, help="how much worse a result may be")
     parser.add_argument("--progress", action="store_true", help="a JSON line for each result as it comes, on stderr")
     parser.add_argument("--busy", action="store_true", help="processor time of one thread instead of time")
-    options = parser.parse_args()
+    options = parser.parse_args(args)
     options.threads = 1 if options.busy else options.threads
     rows = []
     for row in measure(options):
@@ -270,8 +270,8 @@ def main() -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"device": device, "scale": options.scale, "rows": list(kept.values())}, indent=1))
         print(f"kept in {file}")
-    sys.exit(is_failed)
+    return int(is_failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
