@@ -1,4 +1,4 @@
-"""Greedy tokens, log probabilities and speed beside llama.cpp, on one GGUF file in one run.
+"""Greedy tokens, log probabilities, perplexity and speed beside llama.cpp, on one GGUF file in one run.
 
 Needs xllamacpp (llama.cpp) and a built `talweg`:
     python scripts/llm_compare.py MODEL.gguf --talweg target/release/talweg --tokens 64
@@ -7,9 +7,14 @@ Where tokens differ, the gap between both tokens' log probabilities in llama.cpp
 
 import argparse
 import json
+import os
+import resource
 import subprocess
 import tempfile
 import time
+
+import numpy as np
+from llamacpp import Llama
 
 PROMPTS = [
     "The capital of France is", "Once upon a time there was", "The three laws of thermodynamics are",
@@ -22,63 +27,113 @@ PROMPTS = [
 ]
 
 
-def llama_cpp(model: str, prompts: list[str], tokens: int, threads: int) -> tuple[list[dict], float]:
-    import xllamacpp as x
 
-    p = x.CommonParams()
-    p.model.path = model
-    p.n_ctx, p.n_parallel, p.warmup = 2048, 1, False
-    p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
-    p.sampling.temp = 0.0
-    server = x.Server(p)
-    out, began = [], time.perf_counter()
-    for prompt in prompts:
-        answer = server.handle_completions({
-            "prompt": prompt, "n_predict": tokens, "temperature": 0.0, "top_k": 1, "n_probs": 10, "ignore_eos": True,
-            "return_tokens": True, "cache_prompt": False,
-        })
-        out.append(json.loads(answer) if isinstance(answer, str) else answer)
-    return out, time.perf_counter() - began
+def log_softmax(z: np.ndarray) -> np.ndarray:
+    z = z.astype(np.float64)
+    top = z.max(-1, keepdims=True)
+    return z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
 
 
-def talweg(command: str, model: str, prompts: list[str], tokens: int) -> tuple[list[dict], float]:
+def talweg(command: list[str], model: str, prompts: list[str], tokens: int) -> list[dict]:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(prompts, f)
         f.flush()
-        args = [command, "generate", model, "--prompts", f.name, "--tokens", str(tokens), "--temperature", "0", "--ignore-eos"]
+        args = [*command, "generate", model, "--prompts", f.name, "--tokens", str(tokens), "--temperature", "0", "--ignore-eos"]
+        if command[0].endswith("examples/generate"):
+            args = [*command, model, f.name, str(tokens)]
         lines = subprocess.run(args, check=True, capture_output=True, text=True).stdout.splitlines()
-    rows = [json.loads(line) for line in lines]
-    return rows, max(r["seconds"] for r in rows)
+    return [json.loads(line) for line in lines]
+
+
+def tokens(o: argparse.Namespace, llama: Llama) -> None:
+    """Our greedy tokens are given to llama.cpp: every one must be its own choice, or nearly as likely."""
+    prompts = PROMPTS[: o.prompts]
+    equal, gaps, ties, ranks = 0, [], [], 0
+    for prompt, row in zip(prompts, talweg(o.talweg.split(), o.model, prompts, o.tokens)):
+        llama.clear()
+        z = llama.decode(llama.tokenize(prompt))
+        if len(row["tokens"]) > 1:
+            z = np.concatenate([z, llama.decode(row["tokens"][:-1], everywhere=True)])
+        log_p = log_softmax(z)
+        own = log_p[np.arange(len(row["tokens"])), row["tokens"]]
+        gaps += list(np.abs(own - np.array(row["logprobs"])))
+        lost = log_p.max(-1) - own
+        ties += list(lost[lost > 0])
+        ranks += int((lost > 0).sum())
+        equal += int((lost == 0).all())
+        for i in np.nonzero(lost > 0)[0]:
+            print(f"{prompt!r}: token {i} is {row['tokens'][i]}, llama.cpp's {int(z[i].argmax())}, by {lost[i]:.5f} nats")
+    print(json.dumps({
+        "prompts": len(prompts), "tokens": o.tokens, "equal": equal, "other_choices": ranks,
+        "other_choice_nats_max": max(ties, default=0.0), "logprob_gap_max": max(gaps), "logprob_gap_mean": float(np.mean(gaps)),
+    }))
+
+
+def perplexity(o: argparse.Namespace, llama: Llama) -> None:
+    text = open(o.text, encoding="utf8").read()
+    length, windows = o.window, o.windows
+    program = os.path.join(os.path.dirname(o.talweg.split()[0]), "examples/perplexity") if not o.perplexity_program else o.perplexity_program
+    out = subprocess.run([program, o.model, o.text, str(length), str(windows)], check=True, capture_output=True, text=True)
+    ours = json.loads(out.stdout)["perplexity"]
+    ids = llama.tokenize(text[: length * windows * 8], begins=False)[: length * windows]
+    begin = llama.tokenize("")
+    losses = []
+    for i in range(0, len(ids), length):
+        part = ids[i : i + length]
+        part[: len(begin)] = begin
+        llama.clear()
+        log_p = log_softmax(llama.decode(part, everywhere=True))
+        losses += [-log_p[j, part[j + 1]] for j in range(length // 2, length - 1)]
+    theirs = float(np.exp(np.mean(losses)))
+    print(json.dumps({"perplexity": ours, "llama_cpp": theirs, "percent": 100 * (ours / theirs - 1), "tokens": len(ids)}))
+
+
+def speed(o: argparse.Namespace, llama: Llama) -> None:
+    """Rounds in turn; the best of each is compared. CPU seconds tell more than time on a machine that others use."""
+    ours: dict[str, list[float]] = {}
+    theirs: dict[str, list[float]] = {}
+    for _ in range(o.rounds):
+        cpu, began = os.times(), time.perf_counter()
+        prefill, decode = llama.speed(512, 64)
+        spent = os.times()
+        theirs.setdefault("prefill", []).append(prefill)
+        theirs.setdefault("decode", []).append(decode)
+        theirs.setdefault("cpu_s", []).append(spent.user + spent.system - cpu.user - cpu.system)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        args = [*o.talweg.split(), *([] if "examples/" in o.talweg else ["bench-model"]), o.model]
+        lines = subprocess.run(args, check=True, capture_output=True, text=True,
+                               env={**os.environ, "TALWEG_THREADS": str(o.threads)}).stdout.splitlines()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ours.setdefault("cpu_s", []).append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        for row in map(json.loads, lines):
+            name = "prefill" if row["what"] == "prefill" else f"decode{row['batch']}"
+            ours.setdefault(name, []).append(row["tokens_per_s"])
+    best = lambda rows: {k: round(max(v), 1) for k, v in rows.items() if k != "cpu_s"}
+    a, b = best(ours), best(theirs)
+    print(json.dumps({
+        "talweg": a, "llama_cpp": b, "prefill_ratio": round(a["prefill"] / b["prefill"], 2),
+        "decode_ratio": round(a["decode1"] / b["decode"], 2), "aggregate_8": round(a["decode8"] / a["decode1"], 2),
+        "aggregate_32": round(a["decode32"] / a["decode1"], 2),
+    }))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
-    parser.add_argument("--talweg", default="talweg")
+    parser.add_argument("--talweg", default="target/release/talweg", help="the command, or examples/generate or bench")
+    parser.add_argument("--what", choices=["tokens", "perplexity", "speed"], nargs="+", default=["tokens", "speed"])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--prompts", type=int, default=len(PROMPTS))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--text", help="a text for perplexity")
+    parser.add_argument("--window", type=int, default=512)
+    parser.add_argument("--windows", type=int, default=8)
+    parser.add_argument("--perplexity-program", help="examples/perplexity, where it is not beside the command")
     o = parser.parse_args()
-    prompts = PROMPTS[: o.prompts]
-    ours, our_time = talweg(o.talweg, o.model, prompts, o.tokens)
-    theirs, their_time = llama_cpp(o.model, prompts, o.tokens, o.threads)
-    equal, gaps = 0, []
-    for prompt, a, b in zip(prompts, ours, theirs):
-        probabilities = b.get("completion_probabilities", [])
-        want = b.get("tokens") or [p["id"] for p in probabilities]
-        got = a["tokens"]
-        at = next((i for i, (x, y) in enumerate(zip(got, want)) if x != y), min(len(got), len(want)))
-        gaps += [abs(a["logprobs"][i] - probabilities[i]["logprob"]) for i in range(min(at, len(probabilities)))]
-        if at >= o.tokens:
-            equal += 1
-            continue
-        top = {t["id"]: t["logprob"] for t in probabilities[at]["top_logprobs"]} if at < len(probabilities) else {}
-        gap = top.get(want[at], float("nan")) - top.get(got[at], float("nan"))
-        print(f"{prompt!r}: differs at token {at}; llama.cpp prefers its own by {gap:.4f} nats")
-    print(json.dumps({
-        "prompts": len(prompts), "equal": equal, "tokens": o.tokens, "logprob_gap_max": max(gaps, default=None),
-        "talweg_seconds_together": round(our_time, 2), "llama_cpp_seconds_one_by_one": round(their_time, 2),
-    }))
+    llama = Llama(o.model, threads=o.threads)
+    for what in o.what:
+        {"tokens": tokens, "perplexity": perplexity, "speed": speed}[what](o, llama)
 
 
 main()

@@ -52,6 +52,8 @@ impl Format {
         Format::INT8,
         Format::INT4,
     ];
+    /// Floats: a weight is a block of its own.
+    pub const FLOATS: [Format; 3] = [Format::F32, Format::F16, Format::BF16];
     /// The formats of GGUF files.
     pub const ALL: [Format; 11] = [
         Format::F32,
@@ -103,10 +105,11 @@ impl Format {
             Format::INT4 => "int4",
         }
     }
-    /// The block format with that name as an attribute.
+    /// The format with that name as an attribute.
     pub fn from_attr(name: &str) -> Result<Format> {
-        Format::BLOCKS.into_iter().find(|f| f.attr() == name).ok_or_else(|| {
-            let names: Vec<&str> = Format::BLOCKS.iter().map(|f| f.attr()).collect();
+        let all = || Format::BLOCKS.into_iter().chain(Format::FLOATS);
+        all().find(|f| f.attr() == name).ok_or_else(|| {
+            let names: Vec<&str> = all().map(|f| f.attr()).collect();
             Error::value(format!("format must be one of {}, not {name:?}", names.join(", ")))
         })
     }
@@ -373,6 +376,7 @@ fn exchange(
     let halves: &[usize] = match format {
         Format::Q4_1 | Format::Q5_1 | Format::Q4_K | Format::Q5_K | Format::INT4 => &[0, 2],
         Format::Q6_K => &[208],
+        Format::F32 => &[],
         _ => &[0],
     };
     for r in 0..rows {

@@ -1,5 +1,6 @@
 //! Language models: the files they come in, quantized weights, generation.
 
+pub mod bench;
 mod chat;
 pub mod engine;
 mod evaluate;
@@ -8,6 +9,7 @@ pub mod gguf;
 mod load;
 mod lora;
 pub mod models;
+mod random;
 mod sample;
 #[cfg(feature = "server")]
 pub mod server;
@@ -18,6 +20,7 @@ pub use chat::ChatTemplate;
 pub use evaluate::Evaluator;
 pub use load::LanguageModel;
 pub use lora::LoraOptions;
+pub use random::random_model;
 pub use sample::{Sampled, Sampling};
 pub use text::TextStream;
 pub use tokenizer::Tokenizer;

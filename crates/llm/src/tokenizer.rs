@@ -170,6 +170,21 @@ impl Tokenizer {
         Ok(Tokenizer { inner, pieces, bos: id("bos_token_id"), eos, adds_bos })
     }
 
+    /// A token for each byte, and no special ones.
+    pub fn of_bytes() -> Result<Tokenizer> {
+        let levels = byte_level();
+        let vocabulary: serde_json::Map<String, Json> =
+            levels.iter().map(|(c, b)| (c.to_string(), json!(*b as usize))).collect();
+        let json = json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+            "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        });
+        let inner = json.to_string().parse().map_err(foreign)?;
+        let pieces = (0..=255u8).map(|b| Piece::Text(vec![b])).collect();
+        Ok(Tokenizer { inner, pieces, bos: None, eos: Vec::new(), adds_bos: false })
+    }
+
     /// From a `tokenizer.json`; `bos` and `eos` come from the model's configuration.
     pub fn from_file(path: impl AsRef<Path>, bos: Option<u32>, eos: Vec<u32>) -> Result<Tokenizer> {
         let path = path.as_ref();

@@ -118,14 +118,16 @@ fn random_request(random: &mut Random) -> Generation {
     Generation { draft, prompt, tokens_max, sampling, priority: random.below(3) as i32, ..Generation::default() }
 }
 
-/// Every event of a request, alone and in companies with preemption, sharing and cancellation.
-fn companies(format: Format, rounds: usize, to_the_bit: bool) {
+/// Every event of a request, to the bit of its log probabilities, alone and in companies with preemption, sharing and
+/// cancellation. `TALWEG_COMPANIES=1000` for a longer run.
+fn companies(format: Format, cache_dtype: ir::DType, rounds: usize) {
+    let rounds = std::env::var("TALWEG_COMPANIES").ok().and_then(|n| n.parse().ok()).unwrap_or(rounds);
+    let options = || Options { cache_dtype, ..options() };
     let model = tiny::load(format);
     let mut random = Random(77);
     let requests: Vec<Generation> = (0..24).map(|_| random_request(&mut random)).collect();
     let events = |from: &Receiver<Event>| -> Vec<String> {
         let of = |e: Event| match e {
-            Event::Token { token, text, .. } if !to_the_bit => format!("{token} {text:?}"),
             Event::Token { token, text, logprob, top } => format!("{token} {text:?} {:08x} {top:?}", logprob.to_bits()),
             Event::Done { reason, text, usage } => format!("{reason:?} {text:?} {}", usage.generated),
             Event::Failed(e) => e,
@@ -140,7 +142,8 @@ fn companies(format: Format, rounds: usize, to_the_bit: bool) {
         alone.push(events(&from));
     }
     // Room for little more than two sequences at their longest.
-    let token = 2 * tiny::LAYERS * tiny::KV_HEADS * (tiny::HIDDEN / tiny::HEADS) * 4;
+    let width = tiny::HIDDEN / tiny::HEADS + if cache_dtype == ir::DType::I8 { 4 } else { 0 };
+    let token = 2 * tiny::LAYERS * tiny::KV_HEADS * width * cache_dtype.size();
     let tight = Options { cache_bytes: token * 4 * 18, ..options() };
     let mut preempted = 0;
     let mut engine = Engine::new(model, tight).unwrap();
@@ -171,13 +174,38 @@ fn companies(format: Format, rounds: usize, to_the_bit: bool) {
 
 #[test]
 fn company_changes_no_bit_of_quantized_models() {
-    companies(Format::Q8_0, 60, true);
+    companies(Format::Q8_0, ir::DType::F32, 40);
 }
 
 #[test]
-fn company_changes_no_token_of_dense_models() {
-    // A GEMM of floats may round otherwise with another number of rows.
-    companies(Format::F32, 20, false);
+fn company_changes_no_bit_of_dense_models() {
+    companies(Format::F32, ir::DType::F16, 20);
+    companies(Format::BF16, ir::DType::I8, 20);
+}
+
+/// Log probabilities with a KV cache of few bits are near those of 32.
+#[test]
+fn caches_of_few_bits_change_little() {
+    let model = tiny::load(Format::F32);
+    let prompt = model.tokenizer.encode("A stitch in time saves nine").unwrap();
+    let logprobs = |cache_dtype: ir::DType| {
+        let mut engine = Engine::new(model.clone(), Options { cache_dtype, ..options() }).unwrap();
+        // A bias makes all of them say the same.
+        let mut g = greedy(&prompt, 12);
+        g.sampling.logit_bias = vec![(97, 1000.0)];
+        let from = add(&mut engine, g);
+        run(&mut engine);
+        let logprob = |e: Event| if let Event::Token { logprob, .. } = e { Some(logprob) } else { None };
+        from.try_iter().filter_map(logprob).collect::<Vec<f32>>()
+    };
+    let exact = logprobs(ir::DType::F32);
+    assert_eq!(exact.len(), 12);
+    for (dtype, most) in
+        [(ir::DType::F16, 2e-3), (ir::DType::BF16, 2e-2), (ir::DType::I8, 2e-2), (ir::DType::F8E4M3, 0.2)]
+    {
+        let off = logprobs(dtype).iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(off > 0.0 && off < most, "{dtype}: {off}");
+    }
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn simulate(seed: u64) -> (u32, usize) {
             };
             open.insert(scheduler.add(request.clone()).unwrap(), request);
         }
+        scheduler.set_prefill_max(1 + random.next(40));
         let step = scheduler.schedule();
         scheduler.check();
         preempted += step.preempted.len() as u32;

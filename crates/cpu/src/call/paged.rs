@@ -61,12 +61,60 @@ impl Floats {
     }
 }
 
+/// How rows of a cache are read, and rows of heads written: floats, or 8 bits with a scale behind them.
+#[derive(Clone, Copy)]
+enum Stored {
+    Floats(Floats),
+    Bytes,
+}
+
+impl Stored {
+    fn new(dtype: DType) -> Option<Stored> {
+        if dtype == DType::I8 { Some(Stored::Bytes) } else { Floats::new(dtype).map(Stored::Floats) }
+    }
+    /// # Safety
+    /// A stored row of as many numbers as there are floats.
+    unsafe fn read(self, from: *const u8, to: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Stored::Floats(f) => (f.read)(from, to),
+                Stored::Bytes => {
+                    let scale = from.add(to.len()).cast::<f32>().read_unaligned();
+                    let numbers = std::slice::from_raw_parts(from.cast::<i8>(), to.len());
+                    to.iter_mut().zip(numbers).for_each(|(to, q)| *to = *q as f32 * scale);
+                }
+            }
+        }
+    }
+    /// # Safety
+    /// As for `read`.
+    unsafe fn write(self, from: &[f32], to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Stored::Floats(f) => (f.write)(from, to),
+                Stored::Bytes => {
+                    let amax = from.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+                    let inverse = if amax > 0.0 { 127.0 / amax } else { 0.0 };
+                    let numbers = std::slice::from_raw_parts_mut(to, from.len());
+                    // Adding this number rounds to the nearest integer, which is then in the low bits.
+                    let round = |x: f32| (x * inverse + 12_582_912.0).to_bits() as u8;
+                    numbers.iter_mut().zip(from).for_each(|(to, x)| *to = round(*x));
+                    to.add(from.len()).cast::<f32>().write_unaligned(amax / 127.0);
+                }
+            }
+        }
+    }
+}
+
 /// `paged_write`.
 fn write(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (cache, x, slots, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let (from, to) = (Floats::new(x.ty.dtype)?, Floats::new(cache.ty.dtype)?);
+    let (from, to) = (Floats::new(x.ty.dtype)?, Stored::new(cache.ty.dtype)?);
     let all = cache.ty.shape[0] * cache.ty.shape[1];
-    let row: usize = cache.ty.shape[2..].iter().product();
+    let (heads, d) = (x.ty.shape[1], x.ty.shape[2]);
+    let head = cache.ty.shape[3] * cache.ty.dtype.size();
     Some(Box::new(move |bases| {
         // SAFETY: the result is the cache, or apart from the operands; each row lies inside its buffer.
         unsafe {
@@ -75,17 +123,19 @@ fn write(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
                 std::ptr::copy_nonoverlapping(old, new, cache.ty.bytes());
             }
             let source = x.first::<u8>(bases);
-            let mut floats = vec![0.0f32; row];
+            let mut floats = vec![0.0f32; d];
             for (t, &slot) in rows::<i32>(&slots, bases).iter().enumerate() {
                 let Some(slot) = usize::try_from(slot).ok().filter(|s| *s < all) else { continue };
-                let to_row = new.add(slot * row * to.size);
-                let from_row = source.add(t * row * from.size);
+                let to_row = new.add(slot * heads * head);
+                let from_row = source.add(t * heads * d * from.size);
                 if x.ty.dtype == cache.ty.dtype {
-                    std::ptr::copy_nonoverlapping(from_row, to_row, row * to.size);
+                    std::ptr::copy_nonoverlapping(from_row, to_row, heads * head);
                     continue;
                 }
-                (from.read)(from_row, &mut floats);
-                (to.write)(&floats, to_row);
+                for h in 0..heads {
+                    (from.read)(from_row.add(h * d * from.size), &mut floats);
+                    to.write(&floats, to_row.add(h * head));
+                }
             }
         }
         Ok(())
@@ -95,22 +145,24 @@ fn write(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
 /// A cache in memory.
 struct Rows {
     p: Shared<u8>,
-    floats: Floats,
+    stored: Stored,
     heads: usize,
-    d: usize,
+    /// Bytes of a head.
+    bytes: usize,
 }
 
 impl Rows {
-    fn new(o: &Operand, floats: Floats, bases: Bases) -> Rows {
-        Rows { p: Shared::new(o.first(bases)), floats, heads: o.ty.shape[2], d: o.ty.shape[3] }
+    fn new(o: &Operand, stored: Stored, bases: Bases) -> Rows {
+        let bytes = o.ty.shape[3] * o.ty.dtype.size();
+        Rows { p: Shared::new(o.first(bases)), stored, heads: o.ty.shape[2], bytes }
     }
 }
 
 impl Cache for Rows {
     fn read(&self, slot: usize, head: usize, to: &mut [f32]) {
-        let at = (slot * self.heads + head) * self.d * self.floats.size;
+        let at = (slot * self.heads + head) * self.bytes;
         // SAFETY: slots and heads are those of the cache, which nobody writes meanwhile.
-        unsafe { (self.floats.read)(self.p.get().add(at), to) }
+        unsafe { self.stored.read(self.p.get().add(at), to) }
     }
 }
 
@@ -119,7 +171,7 @@ fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepar
     let (scale, softcap) = (attrs.float("scale").ok()? as f32, attrs.float("softcap").ok()? as f32);
     let window = attrs.size("window").ok()?;
     let (args, out) = (args.to_vec(), outs[0].clone());
-    let (floats, cached) = (Floats::new(out.ty.dtype)?, Floats::new(args[1].ty.dtype)?);
+    let (floats, cached) = (Floats::new(out.ty.dtype)?, Stored::new(args[1].ty.dtype)?);
     let (heads, d) = (out.ty.shape[1], out.ty.shape[2]);
     let [blocks, block_size, kv_heads] = [0, 1, 2].map(|i| args[1].ty.shape[i]);
     let reach = args[3].ty.shape[1];

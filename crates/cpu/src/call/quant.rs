@@ -74,6 +74,9 @@ fn matmul(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
     let (x, w, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
     let (n, k) = (w.ty.shape[0], *x.ty.shape.last()?);
     let m = x.ty.shape[..x.ty.shape.rank() - 1].iter().product();
+    if format.block() == 1 && !interleaved {
+        return None;
+    }
     let gemm = QuantizedGemm { format, m, n, k, int8, interleaved };
     Some(with_float!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands, and tasks write their own parts of it.

@@ -1,10 +1,12 @@
 //! The engine: requests in, tokens out, one step at a time. It has no thread; [`super::Handle`] gives it one.
 
 use super::generation::{Event, Generation, Reason, Sink, Usage};
-use super::runner::{Batch, CacheSizes, Runner};
+use super::pace::Pace;
+use super::runner::{Batch, CacheSizes, Runner, cache_width};
 use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
 use super::stats::Stats;
 use crate::load::LanguageModel;
+use crate::models::is_on_host;
 use crate::sample::Sampled;
 use crate::text::TextStream;
 use ir::{DType, Error, Result};
@@ -28,8 +30,20 @@ pub struct Options {
     pub length_max: usize,
     /// Bytes of the KV cache.
     pub cache_bytes: usize,
-    /// How keys and values are stored.
+    /// How keys and values are stored: f32, f16, bf16, f8e4m3 or i8 (with a scale for each row).
     pub cache_dtype: DType,
+}
+
+/// The type of a KV cache by its name.
+pub fn cache_type(name: &str) -> Result<DType> {
+    Ok(match name {
+        "f32" => DType::F32,
+        "f16" => DType::F16,
+        "bf16" => DType::BF16,
+        "fp8" => DType::F8E4M3,
+        "int8" => DType::I8,
+        other => return Err(Error::value(format!("{other:?} is no type of a KV cache: f32, f16, bf16, fp8 or int8"))),
+    })
 }
 
 impl Default for Options {
@@ -56,6 +70,9 @@ struct Open {
     cached: Option<usize>,
 }
 
+/// The tokens that a request gets in a step, or why it gets none.
+type Drawn = std::result::Result<Vec<Sampled>, String>;
+
 /// Serves many requests from one model.
 pub struct Engine {
     model: Arc<LanguageModel>,
@@ -64,13 +81,15 @@ pub struct Engine {
     open: BTreeMap<RequestId, Open>,
     stats: Arc<Stats>,
     length_max: usize,
+    pace: Pace,
 }
 
 impl Engine {
     /// Allocates the KV cache.
     pub fn new(model: Arc<LanguageModel>, o: Options) -> Result<Engine> {
         let c = &model.decoder.config;
-        let token_bytes = 2 * c.layers * c.kv_heads * c.head_dim * o.cache_dtype.size();
+        let row = cache_width(o.cache_dtype, c.head_dim) * o.cache_dtype.size();
+        let token_bytes = 2 * c.layers * c.kv_heads * row;
         let length_max = if o.length_max == 0 { c.length_max } else { o.length_max.min(c.length_max) };
         // No more than all sequences at their greatest length can use.
         let useful = o.sequences_max.saturating_mul(length_max.div_ceil(o.block_tokens));
@@ -96,7 +115,15 @@ impl Engine {
         };
         let runner = Runner::new(model.decoder.clone(), sizes)?;
         let (open, stats) = (BTreeMap::new(), Arc::new(Stats::default()));
-        Ok(Engine { model, runner, scheduler: Scheduler::new(limits, blocks), open, stats, length_max })
+        Ok(Engine {
+            model,
+            runner,
+            scheduler: Scheduler::new(limits, blocks),
+            open,
+            stats,
+            length_max,
+            pace: Pace::default(),
+        })
     }
     /// Its counters.
     pub fn stats(&self) -> &Arc<Stats> {
@@ -152,13 +179,19 @@ impl Engine {
     pub fn step(&mut self) -> Result<bool> {
         self.expire();
         self.propose();
+        self.scheduler.set_prefill_max(self.pace.prefill_max());
         let step = self.scheduler.schedule();
         self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);
         if step.work.is_empty() {
             self.gauge();
             return Ok(false);
         }
+        let (began, programs) = (Instant::now(), self.runner.programs());
         let done = self.compute(&step);
+        if self.runner.programs() == programs {
+            let (decodes, prefill): (Vec<&Work>, Vec<&Work>) = step.work.iter().partition(|w| w.count == 1);
+            self.pace.note(began.elapsed().as_secs_f64(), decodes.len(), prefill.iter().map(|w| w.count).sum());
+        }
         if let Err(e) = &done {
             for id in self.open.keys().copied().collect::<Vec<_>>() {
                 self.fail(id, e.message.clone());
@@ -211,6 +244,14 @@ impl Engine {
             batch.push(&tokens, w.start, s.blocks(), self.runner.block_tokens(), logits);
         }
         self.stats.step_tokens.record(batch.tokens.len() as f64);
+        // A GPU chooses the likeliest tokens itself: logits of many sequences take long to copy.
+        let is_greedy = |w: &Work| w.draft == 0 && self.open.get(&w.id).is_some_and(|o| o.generation.is_greedy());
+        if !is_on_host() && step.work.iter().filter(|w| w.samples).all(is_greedy) {
+            let drawn = self.runner.run_greedy(batch)?;
+            let works = step.work.iter().filter(|w| w.samples);
+            let events = works.zip(drawn).map(|(w, s)| (w.id, s.map(|s| vec![s]).map_err(|e| e.message))).collect();
+            return self.drawn(step, events);
+        }
         let logits = self.runner.run(batch)?;
         self.sampled(step, logits)
     }
@@ -218,14 +259,19 @@ impl Engine {
     /// Draws tokens from the rows of logits and tells the clients.
     fn sampled(&mut self, step: &Step, logits: Vec<Vec<f32>>) -> Result<()> {
         let mut rows = logits.into_iter();
-        let (mut tokens, mut events) = (Vec::new(), Vec::new());
+        let mut events = Vec::new();
         for w in step.work.iter().filter(|w| w.samples) {
             let own: Vec<Vec<f32>> = rows.by_ref().take(1 + w.draft).collect();
-            let drawn = self.draw(w, own)?;
-            // One request's failure is not that of the others; its token is not used.
-            tokens.push(drawn.as_ref().map_or(vec![0], |d| d.iter().map(|s| s.token).collect()));
-            events.push((w.id, drawn));
+            events.push((w.id, self.draw(w, own)?));
         }
+        self.drawn(step, events)
+    }
+
+    /// Tells the scheduler and the clients what was drawn.
+    fn drawn(&mut self, step: &Step, events: Vec<(RequestId, Drawn)>) -> Result<()> {
+        // One request's failure is not that of the others; its token is not used.
+        let tokens = |drawn: &Drawn| drawn.as_ref().map_or(vec![0], |d| d.iter().map(|s| s.token).collect());
+        let tokens: Vec<Vec<u32>> = events.iter().map(|(_, drawn)| tokens(drawn)).collect();
         let ends = self.scheduler.complete_drafts(step, &tokens);
         for (id, drawn) in events {
             let end = ends.iter().find(|(e, _)| *e == id).map(|e| e.1);
@@ -244,7 +290,7 @@ impl Engine {
 
     /// The tokens of a part: one from its last logits, and one more for each token of its draft that was drawn. A draw
     /// depends on the seed and the position alone, so drafts change no token.
-    fn draw(&self, w: &Work, rows: Vec<Vec<f32>>) -> Result<std::result::Result<Vec<Sampled>, String>> {
+    fn draw(&self, w: &Work, rows: Vec<Vec<f32>>) -> Result<Drawn> {
         let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get(&w.id)) else {
             return Err(Error::bug("a scheduled sequence is gone"));
         };

@@ -32,6 +32,15 @@ pub struct Generation {
     pub draft: usize,
 }
 
+impl Generation {
+    /// Whether each token is the likeliest, whatever came before, and no other is asked for.
+    pub fn is_greedy(&self) -> bool {
+        let s = &self.sampling;
+        let is_plain = s.repetition_penalty == 1.0 && s.presence_penalty == 0.0 && s.frequency_penalty == 0.0;
+        s.temperature == 0.0 && is_plain && s.logit_bias.is_empty() && s.logprobs == 0 && self.tokens_min == 0
+    }
+}
+
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

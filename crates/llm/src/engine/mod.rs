@@ -5,12 +5,13 @@ mod blocks;
 mod core;
 mod generation;
 mod handle;
+mod pace;
 mod runner;
 mod scheduler;
 mod stats;
 
 pub use blocks::{BlockHash, BlockId, BlockPool, prefix_hashes};
-pub use core::{Engine, Options};
+pub use core::{Engine, Options, cache_type};
 pub use generation::{Event, Generation, Reason, Sink, Usage};
 pub use handle::{Events, Handle, Refused, Ticket};
 pub use runner::{Batch, CacheSizes, Runner};

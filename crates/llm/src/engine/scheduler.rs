@@ -130,6 +130,8 @@ pub struct Scheduler {
     running: Vec<RequestId>,
     waiting: VecDeque<RequestId>,
     next: u64,
+    /// Tokens of prompts in a step that decodes as well, at most.
+    prefill_max: usize,
 }
 
 impl Scheduler {
@@ -141,7 +143,7 @@ impl Scheduler {
         let length_max = config.length_max.min(blocks * config.block_tokens);
         let config = Config { length_max, ..config };
         let (running, waiting) = (Vec::new(), VecDeque::new());
-        Scheduler { config, pool, sequences: BTreeMap::new(), running, waiting, next: 0 }
+        Scheduler { config, pool, sequences: BTreeMap::new(), running, waiting, next: 0, prefill_max: usize::MAX }
     }
     /// The pool.
     pub fn pool(&self) -> &BlockPool {
@@ -154,6 +156,12 @@ impl Scheduler {
     /// A sequence that is not finished.
     pub fn sequence(&self, id: RequestId) -> Option<&Sequence> {
         self.sequences.get(&id)
+    }
+
+    /// Limits the tokens of prompts in steps that decode as well: a long prompt makes others wait no longer than that
+    /// takes.
+    pub fn set_prefill_max(&mut self, tokens: usize) {
+        self.prefill_max = tokens.max(1);
     }
 
     /// Adds a request; an error says why it can never run.
@@ -201,20 +209,25 @@ impl Scheduler {
     pub fn schedule(&mut self) -> Step {
         let mut step = Step::default();
         let mut budget = self.config.tokens_max;
+        let decodes = |id: &RequestId| self.sequences[id].tokens.len() - self.sequences[id].computed == 1;
+        let mut prefill = if self.running.iter().any(decodes) { self.prefill_max } else { usize::MAX };
         for id in self.running.clone() {
             // Preempted for one before it, or nothing is left to hand out.
             if step.preempted.contains(&id) || budget == 0 {
                 continue;
             }
             let s = &self.sequences[&id];
-            let count = (s.tokens.len() - s.computed).min(self.config.chunk_max).min(budget);
-            if self.reserve(id, count, &mut step, &mut budget) {
+            let is_prefill = s.tokens.len() - s.computed > 1;
+            let most = if is_prefill { prefill.min(self.config.chunk_max) } else { 1 };
+            let count = (s.tokens.len() - s.computed).min(most).min(budget);
+            if count > 0 && self.reserve(id, count, &mut step, &mut budget) {
+                prefill -= if is_prefill { count } else { 0 };
                 let draft = self.reserve_draft(id, count, budget - count);
                 budget -= self.push(&mut step, id, count, draft);
             }
         }
         if step.preempted.is_empty() {
-            self.admit(&mut step, &mut budget);
+            self.admit(&mut step, &mut budget, prefill);
         }
         self.check_step(&step);
         step
@@ -289,8 +302,8 @@ impl Scheduler {
     }
 
     /// Starts waiting sequences, in order, while there is room for all they have.
-    fn admit(&mut self, step: &mut Step, budget: &mut usize) {
-        while *budget > 0 && self.running.len() < self.config.sequences_max {
+    fn admit(&mut self, step: &mut Step, budget: &mut usize, mut prefill: usize) {
+        while *budget > 0 && prefill > 0 && self.running.len() < self.config.sequences_max {
             let Some(&id) = self.waiting.front() else { return };
             let s = &self.sequences[&id];
             // The last token is computed in any case: its logits are needed.
@@ -304,7 +317,8 @@ impl Scheduler {
             }
             let mut blocks: Vec<BlockId> = hits.iter().map(|h| self.pool.share(*h).expect("counted above")).collect();
             let computed = hits.len() * self.config.block_tokens;
-            let count = (s.tokens.len() - computed).min(self.config.chunk_max).min(*budget);
+            let count = (s.tokens.len() - computed).min(self.config.chunk_max).min(*budget).min(prefill);
+            prefill -= count;
             let need = self.blocks_for(computed + count) - blocks.len();
             blocks.extend(self.pool.allocate(need).expect("counted above"));
             let chain = hits.to_vec();

@@ -48,7 +48,8 @@ impl Attend for Sequences {
             }
             let seen = |i: usize, j: usize| j <= i && (s.window == 0 || i - j < s.window);
             let bias: Vec<f32> = (0..l * l).map(|x| if seen(x / l, x % l) { 0.0 } else { -1e30 }).collect();
-            let p = (z + Tensor::from(ir::Literal::new([l, l], &bias)?)).softmax(-1);
+            let bias = Tensor::from(ir::Literal::new([l, l], &bias)?).cast(z.dtype()?);
+            let p = (z + bias).softmax(-1);
             p.matmul(v.unsqueeze(2)).reshape([n, heads, l, d])
         };
         Ok(y.permute(&[0, 2, 1, 3]).reshape([n * l, heads, d]))

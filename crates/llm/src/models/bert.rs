@@ -87,7 +87,7 @@ impl Bert {
     pub fn hidden(&self, tokens: &Tensor, lengths: &Tensor) -> Result<Tensor> {
         let (n, l) = (tokens.shape()?[0], tokens.shape()?[1]);
         let d = self.width / self.heads;
-        let x = self.embedding.rows(tokens) + self.positions.narrow(0, 0, l) + &self.segment;
+        let x = self.embedding.rows(tokens, DType::F32) + self.positions.narrow(0, 0, l) + &self.segment;
         let mut x = self.norm.forward(&x);
         for layer in &self.layers {
             let apart = |y: Tensor| y.reshape([n, l, self.heads, d]).permute(&[0, 2, 1, 3]);

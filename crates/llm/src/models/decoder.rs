@@ -4,6 +4,7 @@
 use super::attend::{Attend, Scores};
 use super::config::Config;
 use super::layers::{FeedForward, Linear, Mlp, Moe, Norm};
+use super::packed::{Packed, is_on_host};
 use super::weights::{Matrix, Source};
 use ir::{DType, Result};
 use tensor::Tensor;
@@ -14,6 +15,7 @@ pub struct Layer {
     attn_norm: Norm,
     /// Queries, keys and values; one matrix or three.
     qkv: Vec<Linear>,
+    packed: Packed,
     q_norm: Option<Norm>,
     k_norm: Option<Norm>,
     output: Linear,
@@ -37,6 +39,9 @@ pub struct Decoder {
     head: Option<Linear>,
     /// Divisors of rotary frequencies.
     rope_factors: Option<Vec<f32>>,
+    /// The type of the residual stream: f32 on a CPU, 16 bits on a GPU.
+    dtype: DType,
+    packed: Packed,
 }
 
 /// Cosines and sines `[tokens, 1, dims / 2]`.
@@ -51,19 +56,52 @@ impl Decoder {
         let positions = if source.has(position) { Some(source.floats(position)?.into()) } else { None };
         let factors = "rope_freqs.weight";
         let rope_factors = if source.has(factors) { Some(source.floats(factors)?.to_vec::<f32>()?) } else { None };
+        let embedding = source.matrix("token_embd.weight")?.placed()?;
+        let dtype = match &embedding {
+            _ if is_on_host() => DType::F32,
+            Matrix::Dense(w) => w.dtype()?,
+            Matrix::Blocks { .. } => DType::BF16,
+        };
         Ok(Decoder {
-            embedding: source.matrix("token_embd.weight")?,
+            embedding,
             positions,
             layers,
             norm: Norm::load(source, "output_norm", c.eps, c.is_layer_norm)?,
             head: Linear::find(source, "output")?,
             rope_factors,
+            dtype,
+            packed: Packed::default(),
             config,
         })
     }
     /// Tokens of the vocabulary.
     pub fn vocabulary(&self) -> Result<usize> {
         Ok(self.embedding.sizes()?.0)
+    }
+    /// Weights that every token is multiplied with.
+    pub fn parameters(&self) -> usize {
+        let count = |l: &Linear| l.weight.sizes().map_or(0, |(rows, columns)| rows * columns);
+        let layer = |l: &Layer| {
+            let ffn: usize = match &l.ffn {
+                FeedForward::Dense(m) => m.gate.iter().chain([&m.up, &m.down]).map(count).sum(),
+                FeedForward::Experts(m) => m.parameters(),
+            };
+            ffn + l.qkv.iter().chain([&l.output]).map(count).sum::<usize>()
+        };
+        let head = self.embedding.sizes().map_or(0, |(rows, columns)| rows * columns);
+        head + self.layers.iter().map(layer).sum::<usize>()
+    }
+    /// Bytes of weights that a step reads: all but the table of tokens, of which it reads rows.
+    pub fn step_bytes(&self) -> usize {
+        let layer = |l: &Layer| {
+            let ffn: usize = match &l.ffn {
+                FeedForward::Dense(m) => m.gate.iter().chain([&m.up, &m.down]).map(|l| l.weight.byte_count()).sum(),
+                FeedForward::Experts(m) => m.byte_count(),
+            };
+            ffn + l.qkv.iter().chain([&l.output]).map(|l| l.weight.byte_count()).sum::<usize>()
+        };
+        let head = self.head.as_ref().map_or(self.embedding.byte_count(), |h| h.weight.byte_count());
+        head + self.layers.iter().map(layer).sum::<usize>()
     }
     /// Linear layers that adapters can be added to.
     pub fn linears(&mut self) -> impl Iterator<Item = &mut Linear> {
@@ -86,19 +124,19 @@ impl Decoder {
         let frequencies = Tensor::from(ir::Literal::new([1, width], &f)?);
         let angle = positions.cast(DType::F32).unsqueeze(-1) * frequencies;
         let angle = angle.unsqueeze(1);
-        Ok(Some([angle.cos(), angle.sin()]))
+        Ok(Some([angle.cos(), angle.sin()].map(|a| a.cast(self.dtype))))
     }
 
     /// The residual stream after the last norm, `[tokens, hidden]`, of tokens at these positions (both i32
     /// `[tokens]`).
     pub fn hidden(&self, tokens: &Tensor, positions: &Tensor, attend: &dyn Attend) -> Result<Tensor> {
         let c = &self.config;
-        let mut x = self.embedding.rows(tokens);
+        let mut x = self.embedding.rows(tokens, self.dtype);
         if c.embedding_scale != 1.0 {
             x = x * c.embedding_scale;
         }
         if let Some(p) = &self.positions {
-            x = x + p.embedding(positions);
+            x = x + p.embedding(positions).cast(self.dtype);
         }
         let base = c.rope.as_ref().map_or((0.0, 0.0), |r| (r.base, r.local_base));
         let global = self.angles(positions, base.0)?;
@@ -112,12 +150,16 @@ impl Decoder {
         Ok(self.norm.forward(&x))
     }
 
-    /// Logits `[rows, vocabulary]` of such rows.
+    /// Logits `[rows, vocabulary]` of such rows, f32.
     pub fn logits(&self, hidden: &Tensor) -> Tensor {
         let z = match &self.head {
             Some(head) => head.forward(hidden),
-            None => self.embedding.apply(hidden),
+            None => {
+                let one = self.packed.apply(&[&self.embedding], hidden).and_then(|mut all| all.pop());
+                one.unwrap_or_else(|| self.embedding.apply(hidden))
+            }
         };
+        let z = z.cast(DType::F32);
         let cap = self.config.final_softcap;
         if cap > 0.0 { (z / cap).tanh() * cap } else { z }
     }
@@ -144,6 +186,7 @@ impl Layer {
         Ok(Layer {
             attn_norm: Norm::load(source, &at("attn_norm"), c.eps, c.is_layer_norm)?,
             qkv,
+            packed: Packed::default(),
             q_norm: norm("attn_q_norm")?,
             k_norm: norm("attn_k_norm")?,
             output: linear("attn_output")?,
@@ -192,7 +235,10 @@ impl Layer {
                 let part = |i: usize| all.narrow(-1, widths[..i].iter().sum(), widths[i]);
                 [part(0), part(1), part(2)]
             }
-            [q, k, v] => [q.forward(x), k.forward(x), v.forward(x)],
+            [q, k, v] => match <[Tensor; 3]>::try_from(Linear::forward_all(&[q, k, v], &self.packed, x)) {
+                Ok(all) => all,
+                Err(_) => return Err(ir::Error::bug("three products were asked for")),
+            },
             _ => return Err(ir::Error::bug("queries, keys and values are one matrix or three")),
         };
         let heads = |y: Tensor, n: usize, norm: &Option<Norm>| {

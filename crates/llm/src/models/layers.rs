@@ -2,6 +2,7 @@
 //! quantized; adapters are variables.
 
 use super::config::{Activation, Config, Experts};
+use super::packed::Packed;
 use super::weights::{Matrix, Source};
 use ir::{DType, Result};
 use tensor::{Tensor, Variable};
@@ -28,6 +29,7 @@ pub struct Linear {
     pub bias: Option<Tensor>,
     /// An adapter.
     pub lora: Option<Lora>,
+    packed: Packed,
 }
 
 impl Linear {
@@ -35,7 +37,8 @@ impl Linear {
     pub fn load(source: &dyn Source, name: &str) -> Result<Linear> {
         let bias = format!("{name}.bias");
         let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
-        Ok(Linear { name: name.to_string(), weight: source.matrix(&format!("{name}.weight"))?, bias, lora: None })
+        let (name, weight) = (name.to_string(), source.matrix(&format!("{name}.weight"))?);
+        Ok(Linear { name, weight, bias, lora: None, packed: Packed::default() })
     }
     /// Reads it if it is there.
     pub fn find(source: &dyn Source, name: &str) -> Result<Option<Linear>> {
@@ -43,15 +46,33 @@ impl Linear {
     }
     /// Its result.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let mut y = self.weight.apply(x);
+        let y = self.packed.apply(&[&self.weight], x).and_then(|mut all| all.pop());
+        self.finished(x, y.unwrap_or_else(|| self.weight.apply(x)))
+    }
+    /// The results of several layers with one input, in one GEMM where that is possible.
+    pub fn forward_all(all: &[&Linear], packed: &Packed, x: &Tensor) -> Vec<Tensor> {
+        let weights: Vec<&Matrix> = all.iter().map(|l| &l.weight).collect();
+        match packed.apply(&weights, x) {
+            Some(products) => all.iter().zip(products).map(|(l, y)| l.finished(x, y)).collect(),
+            None => all.iter().map(|l| l.forward(x)).collect(),
+        }
+    }
+    /// A product with what comes after it.
+    fn finished(&self, x: &Tensor, mut y: Tensor) -> Tensor {
         if let Some(b) = &self.bias {
-            y = y + b;
+            y = y + alike(b, x);
         }
         if let Some(l) = &self.lora {
-            y = y + x.linear(&l.a.tensor(), None).linear(&l.b.tensor(), None) * l.scale;
+            let [a, b] = [&l.a, &l.b].map(|w| alike(&w.tensor(), x));
+            y = y + x.linear(&a, None).linear(&b, None) * l.scale;
         }
         y
     }
+}
+
+/// A weight in the type of x.
+fn alike(w: &Tensor, x: &Tensor) -> Tensor {
+    x.dtype().map_or_else(|_| w.clone(), |dtype| w.cast(dtype))
 }
 
 /// RMS norm or LayerNorm over the last axis.
@@ -80,10 +101,11 @@ impl Norm {
     }
     /// Its result.
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        let weight = alike(&self.weight, x);
         if self.is_layer_norm {
-            x.layer_norm(1, Some(&self.weight), self.bias.as_ref(), self.eps)
+            x.layer_norm(1, Some(&weight), self.bias.as_ref().map(|b| alike(b, x)).as_ref(), self.eps)
         } else {
-            x.rms_norm(1, Some(&self.weight), self.eps)
+            x.rms_norm(1, Some(&weight), self.eps)
         }
     }
 }
@@ -110,6 +132,8 @@ pub struct Mlp {
     pub down: Linear,
     is_fused: bool,
     activation: Activation,
+    /// Gate and up.
+    packed: Packed,
 }
 
 impl Mlp {
@@ -122,18 +146,21 @@ impl Mlp {
         let up = Linear::load(source, &up)?;
         let down = Linear::load(source, &format!("{at}_down{tail}"))?;
         let is_fused = gate.is_none() && up.weight.sizes()?.0 == 2 * down.weight.sizes()?.1;
-        Ok(Mlp { gate, up, down, is_fused, activation: c.activation })
+        Ok(Mlp { gate, up, down, is_fused, activation: c.activation, packed: Packed::default() })
     }
     /// Its result.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let up = self.up.forward(x);
         let inner = match &self.gate {
-            Some(gate) => self.activation.apply(&gate.forward(x)) * up,
+            Some(gate) => {
+                let both = Linear::forward_all(&[gate, &self.up], &self.packed, x);
+                self.activation.apply(&both[0]) * &both[1]
+            }
             None if self.is_fused => {
+                let up = self.up.forward(x);
                 let half = up.shape().map_or(0, |s| s.last().copied().unwrap_or(0) / 2);
                 self.activation.apply(&up.narrow(-1, 0, half)) * up.narrow(-1, half, half)
             }
-            None => self.activation.apply(&up),
+            None => self.activation.apply(&self.up.forward(x)),
         };
         self.down.forward(&inner)
     }
@@ -154,6 +181,8 @@ pub struct Moe {
     shared: Option<(Mlp, Option<Linear>)>,
     experts: Experts,
     activation: Activation,
+    /// Gate and up.
+    packed: Packed,
 }
 
 impl Moe {
@@ -174,7 +203,18 @@ impl Moe {
             shared,
             experts,
             activation: c.activation,
+            packed: Packed::default(),
         })
+    }
+
+    /// Weights of all experts.
+    pub fn parameters(&self) -> usize {
+        let count = |m: &&Matrix| m.sizes().map_or(0, |(rows, columns)| rows * columns);
+        [&self.gate, &self.up, &self.down].iter().map(count).sum()
+    }
+    /// Bytes of all experts.
+    pub fn byte_count(&self) -> usize {
+        [&self.gate, &self.up, &self.down].iter().map(|m| m.byte_count()).sum()
     }
 
     /// The weight of every expert for every token `[tokens, experts]`; zero for those not used.
@@ -189,7 +229,9 @@ impl Moe {
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (shape, n) = (x.shape()?, self.experts.count);
         let (tokens, hidden) = (shape[0], shape[1]);
-        let inner = self.activation.apply(&self.gate.apply(x)) * self.up.apply(x);
+        let both = self.packed.apply(&[&self.gate, &self.up], x);
+        let both = both.unwrap_or_else(|| vec![self.gate.apply(x), self.up.apply(x)]);
+        let inner = self.activation.apply(&both[0]) * &both[1];
         let width = inner.shape()?[1] / n;
         // The experts' shares of `down` stand below each other: [experts, hidden, width].
         let down = self.down.floats().reshape([n, hidden, width]);

@@ -6,6 +6,7 @@ mod config;
 mod decoder;
 mod layers;
 mod names;
+mod packed;
 mod weights;
 
 pub use bert::Bert;
@@ -13,6 +14,7 @@ pub use config::{Activation, Config, Experts, Rope, Scaling};
 pub use decoder::Decoder;
 pub use layers::{Linear, Lora};
 pub use names::peft_name;
+pub use packed::is_on_host;
 pub use weights::{Folder, Matrix, Source};
 
 use memmap2::Mmap;

@@ -1,6 +1,7 @@
 //! Where weights come from: a GGUF file or a folder of safetensors, both memory-mapped. Names are those of GGUF.
 
 use super::names;
+use super::packed::{is_on_host, placed};
 use crate::gguf::{Format, Gguf, dequantize};
 use ir::{Bytes, DType, Error, ErrorKind, ForeignMemory, Literal, Result, Shape};
 use memmap2::Mmap;
@@ -13,7 +14,7 @@ use tensor::Tensor;
 /// A matrix `[out, in]` whose rows are stored in blocks, or as floats.
 #[derive(Clone, Debug)]
 pub enum Matrix {
-    /// Floats of 32 bits.
+    /// Floats of 32 or 16 bits.
     Dense(Tensor),
     /// Rows of bytes.
     Blocks {
@@ -35,22 +36,31 @@ impl Matrix {
     /// are.
     pub fn apply(&self, x: &Tensor) -> Tensor {
         match self {
-            Matrix::Dense(w) => x.linear(w, None),
+            Matrix::Dense(w) => x.linear(&w.cast(x.dtype().unwrap_or(DType::F32)), None),
             Matrix::Blocks { bytes, format, .. } => {
                 let needs_grad = ir::is_grad_on() && x.value().is_ok_and(|v| v.node().needs_grad());
                 match needs_grad {
-                    true => x.linear(&bytes.dequantize(*format, DType::F32), None),
-                    false => x.quantized_matmul(bytes, *format, true),
+                    true => x.linear(&bytes.dequantize(*format, x.dtype().unwrap_or(DType::F32)), None),
+                    false => x.quantized_matmul(bytes, *format, is_on_host()),
                 }
             }
         }
     }
-    /// Rows by number.
-    pub fn rows(&self, index: &Tensor) -> Tensor {
+    /// Rows by number, as floats of that type.
+    pub fn rows(&self, index: &Tensor, dtype: DType) -> Tensor {
         match self {
-            Matrix::Dense(w) => w.embedding(index),
-            Matrix::Blocks { bytes, format, .. } => bytes.quantized_embedding(index, *format, DType::F32),
+            Matrix::Dense(w) => w.embedding(index).cast(dtype),
+            Matrix::Blocks { bytes, format, .. } => bytes.quantized_embedding(index, *format, dtype),
         }
+    }
+    /// In the memory of the device that computes.
+    pub fn placed(self) -> Result<Matrix> {
+        Ok(match self {
+            Matrix::Dense(w) => Matrix::Dense(placed(&w).eval()?.clone()),
+            Matrix::Blocks { bytes, format, columns } => {
+                Matrix::Blocks { bytes: placed(&bytes).eval()?.clone(), format, columns }
+            }
+        })
     }
     /// The sizes `[out, in]`.
     pub fn sizes(&self) -> Result<(usize, usize)> {
@@ -70,7 +80,7 @@ impl Matrix {
     /// The weights as 32-bit floats.
     pub fn floats(&self) -> Tensor {
         match self {
-            Matrix::Dense(w) => w.clone(),
+            Matrix::Dense(w) => w.cast(DType::F32),
             Matrix::Blocks { bytes, format, .. } => bytes.dequantize(*format, DType::F32),
         }
     }
@@ -88,13 +98,26 @@ impl ForeignMemory for Part {
     }
 }
 
-/// Rows of bytes that lie in a mapped file.
-fn mapped(map: &Arc<Mmap>, bytes: &[u8], rows: usize) -> Tensor {
+/// Rows of bytes, or of floats, that lie in a mapped file. Floats that are not aligned there are copied.
+fn mapped(map: &Arc<Mmap>, bytes: &[u8], rows: usize, dtype: DType) -> Result<Tensor> {
     let start = bytes.as_ptr().addr() - map.as_ptr().addr();
+    let width = bytes.len().checked_div(rows * dtype.size()).unwrap_or(0);
+    if !bytes.as_ptr().addr().is_multiple_of(dtype.size()) {
+        return Ok(Literal::from_bytes(dtype, [rows, width], bytes)?.into());
+    }
     let part = Part { map: map.clone(), start, end: start + bytes.len() };
-    let width = bytes.len().checked_div(rows).unwrap_or(0);
     let memory = Arc::new(Bytes::foreign(Box::new(part)));
-    Literal::from_buffer(DType::U8, Shape::new(&[rows, width]), memory).into()
+    Ok(Literal::from_buffer(dtype, Shape::new(&[rows, width]), memory).into())
+}
+
+/// The type of floats that are stored as they are.
+fn dtype_of(format: Format) -> Option<DType> {
+    match format {
+        Format::F32 => Some(DType::F32),
+        Format::F16 => Some(DType::F16),
+        Format::BF16 => Some(DType::BF16),
+        _ => None,
+    }
 }
 
 /// Weights by GGUF's names (`blk.0.attn_q.weight`).
@@ -118,11 +141,11 @@ impl Source for Gguf {
         let info = self.info(name)?;
         let columns = info.shape.last().copied().unwrap_or(1);
         let rows = info.shape.count().checked_div(columns).unwrap_or(0);
-        if info.format.block() == 1 {
-            return Ok(Matrix::Dense(Tensor::from(self.dequantized(name)?.reshaped([rows, columns]))));
+        let bytes = self.bytes(name)?;
+        if let Some(dtype) = dtype_of(info.format) {
+            return Ok(Matrix::Dense(mapped(self.map(), bytes, rows, dtype)?));
         }
-        let bytes = mapped(self.map(), self.bytes(name)?, rows);
-        Ok(Matrix::Blocks { bytes, format: info.format, columns })
+        Ok(Matrix::Blocks { bytes: mapped(self.map(), bytes, rows, DType::U8)?, format: info.format, columns })
     }
 }
 
@@ -233,6 +256,14 @@ impl Source for Folder {
         if self.names.is_transposed(name) {
             return Ok(Matrix::Dense(Tensor::from(self.floats(name)?).transpose(0, 1).eval()?.clone()));
         }
-        Ok(Matrix::Dense(self.floats(name)?.into()))
+        let own = self.names.of(name);
+        let e = self.tensors.get(&own).ok_or_else(|| Error::format(format!("there is no tensor {own:?}")))?;
+        let (format, bytes) = Folder::of(e)?;
+        let columns = e.shape.last().copied().unwrap_or(1);
+        let rows = e.shape.iter().product::<usize>().checked_div(columns).unwrap_or(0);
+        match dtype_of(format).filter(|_| self.names.norm_offset(name) == 0.0) {
+            Some(dtype) => Ok(Matrix::Dense(mapped(&e.map, bytes, rows, dtype)?)),
+            None => Ok(Matrix::Dense(self.floats(name)?.into())),
+        }
     }
 }

@@ -86,6 +86,7 @@ impl Writer {
         self.infos.extend((self.data.len() as u64).to_le_bytes());
         match format {
             Format::F32 => data.iter().for_each(|x| self.data.extend(x.to_le_bytes())),
+            Format::BF16 => data.iter().for_each(|x| self.data.extend(half::bf16::from_f32(*x).to_le_bytes())),
             Format::Q8_0 => data.chunks_exact(32).for_each(|block| {
                 let scale = block.iter().fold(0.0f32, |m, x| m.max(x.abs())) / 127.0;
                 self.data.extend(half::f16::from_f32(scale).to_le_bytes());

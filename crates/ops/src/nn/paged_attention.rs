@@ -1,5 +1,6 @@
 //! `paged_attention`: attention of a ragged batch over a paged KV cache.
 
+use super::paged_write::{is_cache, restored, stored_width};
 use crate::rules::{f64s, floats, real, same};
 use crate::{DType, Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
@@ -12,7 +13,7 @@ pub static OP: Op = Op {
           tables[n, p / S]; tables is i32[N, M]. Token t is at position positions[t] of sequence sequences[t] (both \
           i32[T]) and sees the positions up to its own; with `window` > 0, only that many of the last. Scores s become \
           c tanh(s / c) if `softcap` c > 0. A token whose sequence is not in 0..N is padding, and its result is zero. \
-          Blocks outside of the cache are masked. A token's result does not depend on the other tokens.",
+          Blocks outside of the cache are masked. Caches of type i8 have rows of D + 4 (see `paged_write`). A token's result does not depend on the other tokens.",
     attrs: &[("scale", AttrKind::Float), ("window", AttrKind::Int), ("softcap", AttrKind::Float)],
     infer: |c| {
         c.arity(6)?;
@@ -23,7 +24,8 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(|c, args| {
         let (scale, softcap) = (c.attrs.float("scale")?, c.attrs.float("softcap")?);
         let window = c.attrs.size("window")?;
-        let (q, k, v) = (args[0].to_f64(), args[1].to_f64(), args[2].to_f64());
+        let stored = |i: usize| restored(c.dtype(i), args[i].to_f64(), c.shape(0)[2]);
+        let (q, k, v) = (args[0].to_f64(), stored(1), stored(2));
         let [tables, sequences, positions] = [3, 4, 5].map(|i| args[i].to_i64());
         let (tokens, heads, d) = (c.shape(0)[0], c.shape(0)[1], c.shape(0)[2]);
         let (blocks, size, kv_heads) = (c.shape(1)[0], c.shape(1)[1], c.shape(1)[2]);
@@ -68,15 +70,15 @@ pub static OP: Op = Op {
 /// Fails unless shapes and types fit together.
 fn check(c: &Call) -> Result<()> {
     let [q, k, v, tables, sequences, positions] = [0, 1, 2, 3, 4, 5].map(|i| c.shape(i));
-    if !c.dtype(1).is_float() || c.dtype(1) != c.dtype(2) || c.types[3..].iter().any(|t| t.dtype != DType::I32) {
+    if !is_cache(c.dtype(1)) || c.dtype(1) != c.dtype(2) || c.types[3..].iter().any(|t| t.dtype != DType::I32) {
         let got: Vec<String> = c.types.iter().map(|t| t.dtype.to_string()).collect();
-        let e = "float queries, two caches of one float type and i32 tables, sequences and positions are needed";
+        let e = "float queries, two caches of one float type (or i8) and i32 tables, sequences and positions are needed";
         return Err(Error::dtype(format!("{e}, not {}", got.join(", "))));
     }
     let fits = q.rank() == 3
         && k.rank() == 4
         && k == v
-        && q[2] == k[3]
+        && k[3] == stored_width(c.dtype(1), q[2])
         && k[2] > 0
         && q[1].is_multiple_of(k[2])
         && k[1] > 0
@@ -94,6 +96,20 @@ fn check(c: &Call) -> Result<()> {
         return Err(Error::value(e));
     }
     Ok(())
+}
+
+/// A cache of type i8; scales of 2⁻⁸ follow the numbers.
+fn in_bytes() -> Case {
+    let scale = (1.0f32 / 256.0).to_le_bytes();
+    let cache = |seed: usize| {
+        let number = move |i: usize| ((i * 37 + seed * 101) % 255) as i64 as i8 ^ 0x55;
+        let at = move |i: usize| if i % 12 < 8 { number(i) } else { scale[i % 12 - 8] as i8 };
+        Literal::generate([2, 4, 1, 12], at)
+    };
+    let ints = |shape: &[usize], x: &[i32]| Literal::generate(shape, |i| x[i]);
+    let (sequences, positions) = (ints(&[2], &[0, 0]), ints(&[2], &[4, 5]));
+    let inputs = vec![floats([2, 2, 8], 1), cache(1), cache(2), ints(&[1, 2], &[1, 0]), sequences, positions];
+    Case::new(inputs, PagedOptions { scale: 0.3, window: 0, softcap: 0.0 }.attrs())
 }
 
 fn cases() -> Vec<Case> {
@@ -114,6 +130,7 @@ fn cases() -> Vec<Case> {
         ragged(6, 2, 16, 0, 0.0),
         ragged(4, 1, 8, 3, 0.0),
         ragged(4, 2, 5, 4, 2.0),
+        in_bytes(),
         Case::new(by_hand, PagedOptions { scale: 1.0, window: 0, softcap: 0.0 }.attrs())
             .expect(vec![f64s([1, 1, 1], &[2.5])], "by hand: weights 1/4 and 3/4"),
     ]

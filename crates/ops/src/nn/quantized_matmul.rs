@@ -13,7 +13,8 @@ pub static OP: Op = Op {
           Formats are those of `dequantize`. With `int8`, activations are quantized to 8 bits per block on the way, as \
           llama.cpp does: a scale for 32 of them, or for 256 with a K-quant. Sums of a block are then exact. With \
           `interleaved`, weights are in groups of 16 rows as `ir::blocks::interleave` makes them, which CPUs read \
-          fastest. A row of the result does not depend on the other rows of x.",
+          fastest. A row of the result does not depend on the other rows of x. Formats f32, f16 and bf16 are \
+          floats, which are multiplied without `int8`: a GEMM whose sums depend on K alone.",
     attrs: &[("format", AttrKind::Str), ("int8", AttrKind::Bool), ("interleaved", AttrKind::Bool)],
     infer: |c| {
         c.arity(2)?;
@@ -23,6 +24,9 @@ pub static OP: Op = Op {
             return Err(Error::shape(format!("x[…, {k}] is needed for weights {}, not {x}", c.shape(1))));
         }
         let rows = c.shape(1)[0];
+        if c.attrs.bool("int8")? && format(c)?.block() == 1 {
+            return Err(Error::value(format!("int8 needs quantized weights, not {}", format(c)?.attr())));
+        }
         if c.attrs.bool("interleaved")? && !rows.is_multiple_of(INTERLEAVED) {
             return Err(Error::shape(format!("interleaved weights have a multiple of {INTERLEAVED} rows, not {rows}")));
         }
@@ -73,6 +77,13 @@ pub static OP: Op = Op {
             let w = Literal::generate(w.shape().clone(), |i| packed[i]);
             all.push(Case::new(vec![floats([2, 512], 4), w], call(f, true).set("interleaved", true)).kinked());
         }
+        for f in Format::FLOATS {
+            let w = sample_floats(f, 16, 48);
+            let packed = interleave(f, w.bytes(), 16).expect("a group");
+            let packed = Literal::generate(w.shape().clone(), |i| packed[i]);
+            all.push(Case::new(vec![floats([3, 48], 5), w], call(f, false)));
+            all.push(Case::new(vec![floats([11, 48], 5), packed], call(f, false).set("interleaved", true)).kinked());
+        }
         let w = Literal::generate([2, 34], |i| [0x00, 0x3c + (i / 34 * 4) as u8, 5][(i % 34).min(2)]);
         let x: Vec<f64> = (0..32).map(|i| [127.0, -1.0][i % 2]).collect();
         let case = Case::new(vec![f64s([1, 32], &x), w], call(Format::Q8_0, true));
@@ -82,6 +93,18 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// Rows of float weights as bytes.
+fn sample_floats(format: Format, rows: usize, width: usize) -> Literal {
+    let dtype = match format {
+        Format::F16 => ir::DType::F16,
+        Format::BF16 => ir::DType::BF16,
+        _ => ir::DType::F32,
+    };
+    let w = Literal::from_f64(dtype, [rows, width], &floats([rows, width], 6).to_f64());
+    let bytes = w.bytes().to_vec();
+    Literal::generate([rows, bytes.len() / rows], |i| bytes[i])
+}
 
 /// Interleaved weights in rows again.
 fn in_rows(c: &Call, w: &Literal) -> Result<Literal> {

@@ -1,9 +1,11 @@
 //! Language models: `talweg generate`, `chat`, `finetune`, and `serve` of a language model.
 
+mod bench;
 mod finetune;
 #[cfg(feature = "serve")]
 mod serve;
 
+pub use bench::{BenchOptions, bench};
 pub use finetune::{FinetuneOptions, finetune};
 #[cfg(feature = "serve")]
 pub use serve::{ServeOptions, redirected, serve};

@@ -69,6 +69,9 @@ enum Command {
     /// Continue a text with a language model.
     #[cfg(feature = "llm")]
     Generate(Box<llm::GenerateOptions>),
+    /// Measure a language model: decode and prefill through the engine, one JSON line each.
+    #[cfg(feature = "llm")]
+    BenchModel(Box<llm::BenchOptions>),
     /// Fine-tune a language model on a text, with an adapter.
     #[cfg(feature = "llm")]
     Finetune(Box<llm::FinetuneOptions>),
@@ -163,6 +166,8 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Chat(o) => llm::chat(&o),
         #[cfg(feature = "llm")]
         Command::Generate(o) => llm::generate(&o),
+        #[cfg(feature = "llm")]
+        Command::BenchModel(o) => llm::bench(&o),
         #[cfg(feature = "llm")]
         Command::Finetune(o) => llm::finetune(&o),
         #[cfg(all(feature = "llm", feature = "serve"))]

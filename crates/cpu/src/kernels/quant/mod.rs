@@ -2,8 +2,8 @@
 //!
 //! Rows of weights are unpacked 16 at a time ([`decode`]) into a panel that stays in the first cache, and multiplied
 //! with strips of up to 8 rows of activations ([`dot`]). Activations are quantized to 8 bits first ([`activations`]),
-//! or multiplied as they are ([`exact`]). The order of every sum depends on `k` alone: neither the number of rows nor
-//! of threads changes a result.
+//! or multiplied as they are ([`exact`]). Weights may be floats as well, interleaved. The order of every sum depends on
+//! `k` alone: neither the number of rows nor of threads changes a result.
 
 #![allow(unsafe_code)]
 
@@ -134,21 +134,37 @@ impl QuantizedGemm {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { self.panels(w, way, &multiply, ends) }
+        unsafe { self.unpacked(w, way, &multiply, ends) }
     }
 
-    /// Calls `multiply(part, panel, sums)` for every panel and chunk of `k`, and hands over the results.
+    /// Unpacks every panel and chunk of `k`, calls `multiply(part, panel, sums)` with it, and hands over the results.
     ///
     /// # Safety
     /// As for [`QuantizedGemm::run_int8`].
-    unsafe fn panels(&self, w: *const u8, way: Way, multiply: &(dyn Fn(&Part, Panel, *mut f32) + Sync), ends: &Ends) {
+    unsafe fn unpacked(&self, w: *const u8, way: Way, multiply: &(dyn Fn(&Part, Panel, *mut f32) + Sync), ends: &Ends) {
+        let step = if self.m <= STRIP && self.interleaved { CHUNK_ONE } else { CHUNK };
+        let each = |part: &Part, rows: &Rows, room: &Room, acc: *mut f32| {
+            let blocks = part.chunk / self.format.block();
+            // SAFETY: the rows hold the chunk, and the panel has room for it.
+            unsafe { way.decode(self.format, rows.at(self, part), rows.stride, blocks, room.panel()) };
+            multiply(part, room.panel(), acc);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.panels(w, step, &each, ends) }
+    }
+
+    /// Calls `multiply(part, rows, room, sums)` for every panel and chunk of at most `step` of `k`, and hands over the
+    /// results.
+    ///
+    /// # Safety
+    /// As for [`QuantizedGemm::run_int8`].
+    unsafe fn panels(&self, w: *const u8, step: usize, multiply: Multiply, ends: &Ends) {
         let (panels, strips) = (self.n.div_ceil(ROWS), self.m.div_ceil(STRIP));
         let resident = (RESIDENT / (STRIP * self.k)).clamp(1, strips);
         let blocks = strips.div_ceil(resident);
         let work = (self.m.min(resident * STRIP) + UNPACK) * self.k * ROWS;
         let group = (TASK / work).clamp(1, panels);
         let groups = panels.div_ceil(group);
-        let step = if strips == 1 && self.interleaved { CHUNK_ONE } else { CHUNK };
         let w = Shared::new(w.cast_mut());
         pool::parallel_for(blocks * groups, &|task| {
             let (block, group_at) = (task / groups, task % groups * group);
@@ -162,10 +178,7 @@ impl QuantizedGemm {
                     acc.slice().fill(0.0);
                     for at in (0..self.k).step_by(step) {
                         let chunk = step.min(self.k - at);
-                        let offset = at / self.format.block() * self.format.block_bytes() * rows.apart;
-                        let blocks = chunk / self.format.block();
-                        way.decode(self.format, rows.p.add(offset), rows.stride, blocks, room.panel());
-                        multiply(&Part { strips: first..last, first: at, chunk }, room.panel(), acc.ptr());
+                        multiply(&Part { strips: first..last, first: at, chunk }, &rows, &room, acc.ptr());
                     }
                     for i in first * STRIP..self.m.min(last * STRIP) {
                         let sums = &acc.slice()[(i - first * STRIP) * ROWS..][..ROWS];
@@ -176,6 +189,9 @@ impl QuantizedGemm {
         });
     }
 }
+
+/// What is done with a chunk of a panel.
+type Multiply<'a> = &'a (dyn Fn(&Part, &Rows, &Room, *mut f32) + Sync);
 
 /// What a panel is multiplied with: weights `first..first + chunk` of some strips.
 struct Part {
@@ -198,6 +214,11 @@ struct Rows {
 }
 
 impl Rows {
+    /// Where a chunk begins.
+    fn at(&self, g: &QuantizedGemm, part: &Part) -> *const u8 {
+        self.p.wrapping_add(part.first / g.format.block() * g.format.block_bytes() * self.apart)
+    }
+
     /// # Safety
     /// `w` is valid for reading all rows.
     unsafe fn new(g: &QuantizedGemm, w: *const u8, panel: usize) -> Rows {

@@ -116,3 +116,31 @@ fn interleaved_weights_give_the_same_bits() {
         }
     }
 }
+
+#[test]
+fn floats_give_the_sums_of_their_order_in_any_batch() {
+    let mut noise = Noise::new(4);
+    for format in Format::FLOATS {
+        let (n, k) = (32, 600);
+        let (w, x) = (noise.f32s(n * k), noise.f32s(19 * k));
+        let bytes: Vec<u8> = match format {
+            Format::F16 => w.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
+            Format::BF16 => w.iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()).collect(),
+            _ => w.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        };
+        let packed = interleave(format, &bytes, n).unwrap();
+        let run = |first: usize, m: usize| {
+            let g = QuantizedGemm { format, m, n, k, int8: false, interleaved: true };
+            product(&g, &packed, &x[first * k..][..m * k], Way::best())
+        };
+        let all = run(0, 19);
+        let g = QuantizedGemm { format, m: 19, n, k, int8: false, interleaved: false };
+        for (got, want) in all.iter().zip(plain(&g, &bytes, &x)) {
+            assert!((*got as f64 - want).abs() < 1e-4, "{format:?}: {got}, want {want}");
+        }
+        for (first, m) in [(0, 1), (18, 1), (3, 2), (5, 3), (7, 8), (2, 12)] {
+            let same = run(first, m).iter().zip(&all[first * n..]).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{format:?}: rows {first}..{}", first + m);
+        }
+    }
+}

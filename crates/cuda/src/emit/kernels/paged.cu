@@ -23,24 +23,51 @@ template <int R, int W> FN void merge(Partial<R, W>& p, int r, float most, float
     #pragma unroll
     for (int e = 0; e < W; e++) p.y[r][e] = p.y[r][e] * a + y[e] * b;
 }
+// Element e of a row of floats; rows of bytes have their scale, an f32, behind them.
+template <typename C> FN float stored(const C* row, int d, int e) { return get(row[e]); }
+FN float stored(const signed char* row, int d, int e) {
+    unsigned bits = 0;
+    #pragma unroll
+    for (int i = 0; i < 4; i++) bits |= (unsigned)(unsigned char)row[d + i] << 8 * i;
+    return (float)row[e] * __uint_as_float(bits);
+}
+// A lane's W elements of a row of d; `WHOLE` rows of 32 W floats are read in one piece a lane.
+template <int W, bool WHOLE, typename C> FN void read_row(const C* row, int d, float* to) {
+    const int first = threadIdx.x % 32 * W;
+    if constexpr (WHOLE) {
+        const pack<C, W> q = *(const pack<C, W>*)(row + first);
+        #pragma unroll
+        for (int e = 0; e < W; e++) to[e] = item(q, e);
+    } else {
+        #pragma unroll
+        for (int e = 0; e < W; e++) to[e] = first + e < d ? stored(row, d, first + e) : 0.0f;
+    }
+}
+// A warp writes a row of D numbers in 8 bits with their scale behind them.
+template <int D, typename T> FN void store_row(const T* x, signed char* to) {
+    const int lane = threadIdx.x % 32;
+    float amax = 0;
+    for (int e = lane; e < D; e += 32) amax = fmaxf(amax, fabsf(get(x[e])));
+    amax = across<Max, 32>(amax);
+    const float inverse = amax > 0 ? 127.0f / amax : 0.0f;
+    for (int e = lane; e < D; e += 32) to[e] = (signed char)rintf(get(x[e]) * inverse);
+    if (lane < 4) to[D + lane] = (signed char)(__float_as_uint(amax / 127.0f) >> 8 * lane & 255);
+}
 // What a segment of keys adds to the heads of a token: all four warps return the same.
-template <int R, int W, typename C> FN void see_segment(Partial<R, W>& total, const float (&q)[R][W], const C* k, const C* v,
-    const int* table, int first, int last, int blocks, int size, long long row, int head, int d, float cap, float* shared) {
+template <bool WHOLE, int R, int W, typename C> FN void see_segment(Partial<R, W>& total, const float (&q)[R][W], const C* k, const C* v,
+    const int* table, int first, int last, int blocks, int size, long long row, int width, int head, int d, float cap,
+    float* shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     Partial<R, W> own;
     clear(own);
-    #pragma unroll 2
+    #pragma unroll 4
     for (int p = first + warp; p < last; p += 4) {
         const int block = table[p / size];
         if (block < 0 || block >= blocks) continue;
-        const long long at = ((long long)block * size + p % size) * row + (long long)head * d;
+        const long long at = ((long long)block * size + p % size) * row + (long long)head * width;
         float key[W], value[W];
-        #pragma unroll
-        for (int e = 0; e < W; e++) {
-            const bool is_in = lane * W + e < d;
-            key[e] = is_in ? get(k[at + lane * W + e]) : 0.0f;
-            value[e] = is_in ? get(v[at + lane * W + e]) : 0.0f;
-        }
+        read_row<W, WHOLE>(k + at, d, key);
+        read_row<W, WHOLE>(v + at, d, value);
         #pragma unroll
         for (int r = 0; r < R; r++) {
             float s = 0;

@@ -35,6 +35,9 @@ fn write(c: &Call) -> Option<Vec<Kernel>> {
     if count == 0 || cache.ty.shape.count() == 0 {
         return Some(kernels);
     }
+    if y.ty.dtype == DType::I8 {
+        return bytes(c, kernels);
+    }
     let body = format!(
         "const idx slot = slots[i / {row}];\n\
          if (slot < 0 || slot >= {all}) return;\n\
@@ -43,6 +46,25 @@ fn write(c: &Call) -> Option<Vec<Kernel>> {
         dtype = y.ty.dtype
     );
     kernels.extend(Text::new().reads("x", x).reads("slots", slots).writes("y", y).each(count, &body)?);
+    Some(kernels)
+}
+
+/// Rows in 8 bits with their scales: a warp for each head of a token.
+fn bytes(c: &Call, mut kernels: Vec<Kernel>) -> Option<Vec<Kernel>> {
+    let (cache, x, slots, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
+    let [tokens, heads, d] = [0, 1, 2].map(|i| x.ty.shape[i]);
+    let body = format!(
+        "const idx row = (idx)blockIdx.x * 4 + threadIdx.x / 32;\n\
+         if (row >= {rows}) return;\n\
+         const idx slot = slots[row / {heads}];\n\
+         if (slot < 0 || slot >= {all}) return;\n\
+         store_row<{d}>(x + row * {d}, y + (slot * {heads} + row % {heads}) * {width});\n",
+        rows = tokens * heads,
+        all = cache.ty.shape[0] * cache.ty.shape[1],
+        width = cache.ty.shape[3],
+    );
+    let t = Text::new().reads("x", x).reads("slots", slots).writes("y", y);
+    kernels.extend(t.blocks((tokens * heads).div_ceil(4), 128, &body)?);
     Some(kernels)
 }
 
@@ -75,6 +97,14 @@ impl Sizes {
     /// Elements of a head that a lane has.
     fn width(&self) -> usize {
         self.d.div_ceil(32)
+    }
+    /// Whether a lane reads its elements of a row at once: 4 to 16 bytes, aligned.
+    fn is_whole(&self, c: &Call) -> bool {
+        let [k, v] = [1, 2].map(|i| &c.args[i]);
+        let bytes = self.width() * k.ty.dtype.size();
+        let is_aligned = [k, v].iter().all(|o| o.layout.offset.is_multiple_of(self.width()));
+        let is_float = matches!(k.ty.dtype, DType::BF16 | DType::F16 | DType::F32);
+        is_float && is_aligned && self.d == 32 * self.width() && matches!(bytes, 4 | 8 | 16)
     }
     /// Floats of a partial result.
     fn partial(&self) -> usize {
@@ -140,10 +170,11 @@ fn see(c: &Call, s: &Sizes) -> Option<String> {
          const idx first = (idx)s * {SEGMENT} > start ? (idx)s * {SEGMENT} : start;\n\
          const idx last = (idx)(s + 1) * {SEGMENT} < end ? (idx)(s + 1) * {SEGMENT} : end;\n\
          if (first < last)\n\
-         see_segment(total, query, k, v, table, (int)first, (int)last, {blocks}, {size}, {row}ll, kv, {d}, {cap}f,\n\
+         see_segment<{is_whole}>(total, query, k, v, table, (int)first, (int)last, {blocks}, {size}, {row}ll, {wide}, kv, {d}, {cap}f,\n\
          shared);\n}}\n",
         partial = s.partial(),
         width = s.width(),
+        is_whole = s.is_whole(c),
         split = segments.div_ceil(*each),
         chunks = heads / together,
         rows = tables[0],
@@ -152,7 +183,8 @@ fn see(c: &Call, s: &Sizes) -> Option<String> {
         window = c.attrs.size("window").ok()?,
         blocks = cache[0],
         size = cache[1],
-        row = kv_heads * d,
+        row = kv_heads * cache[3],
+        wide = cache[3],
         scale = decimal(c.attrs.float("scale").ok()?),
         cap = decimal(c.attrs.float("softcap").ok()?),
     ))

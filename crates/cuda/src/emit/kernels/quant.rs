@@ -23,8 +23,9 @@ fn flops(n: &FlatNode, args: &[View]) -> usize {
     2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
 }
 
+/// The format of blocks; floats are left to cuBLAS by those who make the graph.
 fn format(attrs: &Attrs) -> Option<Format> {
-    Format::from_attr(attrs.str("format").ok()?).ok()
+    Format::from_attr(attrs.str("format").ok()?).ok().filter(|f| f.block() > 1)
 }
 
 /// Weights as floats: all rows, or those of an index.

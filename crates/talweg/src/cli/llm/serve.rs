@@ -1,8 +1,8 @@
 //! `talweg serve MODEL.gguf`: OpenAI's interface.
 
 use super::{failed, load};
-use crate::{DType, Error, Result};
-use ::llm::engine::{Handle, Options as EngineOptions};
+use crate::{Error, Result};
+use ::llm::engine::{Handle, Options as EngineOptions, cache_type};
 use ::llm::server::{Api, Keys, router, serve_routes, tls};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +39,7 @@ pub struct ServeOptions {
     /// Megabytes of the KV cache.
     #[arg(long, default_value_t = 1024)]
     cache_mb: usize,
-    /// How keys and values are stored: f16, bf16 or f32.
+    /// How keys and values are stored: f32, f16, bf16, fp8 or int8.
     #[arg(long, default_value = "f16")]
     cache_type: String,
     /// An adapter in PEFT's format.
@@ -93,12 +93,7 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
         (Some(certificate), Some(key)) => Some(tls(certificate, key).map_err(failed)?),
         _ => None,
     };
-    let cache_dtype = match &o.cache_type[..] {
-        "f16" => DType::F16,
-        "bf16" => DType::BF16,
-        "f32" => DType::F32,
-        other => return Err(Error::value(format!("--cache-type: {other} is not f16, bf16 or f32"))),
-    };
+    let cache_dtype = cache_type(&o.cache_type).map_err(|e| Error::value(format!("--cache-type: {}", e.message)))?;
     let drain =
         Duration::try_from_secs_f64(o.drain).map_err(|_| Error::value(format!("--drain: {} is no time", o.drain)))?;
     let model = Arc::new(load(&o.model, o.lora.as_deref())?);
