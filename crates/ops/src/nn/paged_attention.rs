@@ -13,7 +13,8 @@ pub static OP: Op = Op {
           tables[n, p / S]; tables is i32[N, M]. Token t is at position positions[t] of sequence sequences[t] (both \
           i32[T]) and sees the positions up to its own; with `window` > 0, only that many of the last. Scores s become \
           c tanh(s / c) if `softcap` c > 0. A token whose sequence is not in 0..N is padding, and its result is zero. \
-          Blocks outside of the cache are masked. Caches of type i8 have rows of D + 4 (see `paged_write`). A token's result does not depend on the other tokens.",
+          Blocks outside of the cache are masked. Caches of type i8 have rows of D + 4 (see `paged_write`). \
+          A token's result does not depend on the other tokens.",
     attrs: &[("scale", AttrKind::Float), ("window", AttrKind::Int), ("softcap", AttrKind::Float)],
     infer: |c| {
         c.arity(6)?;
