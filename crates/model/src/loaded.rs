@@ -45,6 +45,13 @@ impl Model {
     pub fn load(dir: impl AsRef<Path>) -> Result<Model> {
         crate::files::read(dir.as_ref())
     }
+    /// The same on a device, such as `cuda:0`; without one, on the current device.
+    pub fn load_on(dir: impl AsRef<Path>, device: Option<&str>) -> Result<Model> {
+        match device {
+            None => Model::load(dir),
+            Some(name) => tensor::device(name, || Model::load(dir))?,
+        }
+    }
 
     pub(crate) fn new(signature: Signature, graph: Polymorphic, roles: Vec<Role>) -> Result<Model> {
         let engine = tensor::engine();

@@ -31,6 +31,8 @@ pub struct Options {
     pub poll: Option<Duration>,
     /// Brings directories up to date before they are read: a copy of a bucket.
     pub refresh: Option<Refresh>,
+    /// Where models run, such as `cuda:0`; none: the current device.
+    pub device: Option<String>,
     /// Engines: each has its own thread and queue.
     pub replicas: usize,
     /// Whether each engine stays on processors of its own.
@@ -63,6 +65,7 @@ impl Default for Options {
             keep: Keep::default(),
             poll: None,
             refresh: None,
+            device: None,
             replicas: 1,
             is_pinned: false,
             peers: None,
@@ -120,6 +123,7 @@ impl App {
         let (roots, keep, policy) = (options.roots.clone(), options.keep.clone(), options.policy);
         let mut repository = Repository::new(roots, keep, policy, engines.len(), Box::new(warm));
         repository.refresh = options.refresh.clone();
+        repository.device = options.device.clone();
         let cache = Cache::new(options.cache_bytes);
         let is_draining = AtomicBool::new(false);
         let room = Arc::new(Semaphore::new(options.connections_max));

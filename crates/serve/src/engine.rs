@@ -1,6 +1,9 @@
 //! The engine: one thread that owns the queues of all models and executes their batches. Requests come through a
 //! bounded channel, answers leave through one-shot channels, and a step takes no lock. A second thread compiles.
 //!
+//! Answers of a batch go to the front end in one message: to wake a task from outside of its runtime costs a system call,
+//! and a task of the runtime that passes them on wakes the others without one.
+//!
 //! The front end decides about admission by itself, from what the engine publishes: a request that must be refused
 //! does not wait for the running batch.
 
@@ -10,11 +13,12 @@ use crate::served::{Run, Served, now_us};
 use ir::Literal;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 /// The outputs of one request: rows of the outputs of a batch.
@@ -50,6 +54,17 @@ pub struct Job {
     arrived_us: u64,
     reply: oneshot::Sender<Answered<Answer>>,
     ticket: Ticket,
+}
+
+/// Answers of a batch, each with where it goes.
+type Answers = Vec<(oneshot::Sender<Answered<Answer>>, Answered<Answer>)>;
+
+/// Passes answers on inside of the runtime.
+async fn pass_on(mut batches: UnboundedReceiver<Answers>) {
+    while let Some(answers) = batches.recv().await {
+        // A client that went away does not wait for its answer.
+        answers.into_iter().for_each(|(reply, answer)| drop(reply.send(answer)));
+    }
 }
 
 /// Room in the queue, returned when the request is answered or dropped.
@@ -115,6 +130,9 @@ pub struct Engine {
     shared: Arc<Shared>,
     sender: SyncSender<Message>,
     thread: parking_lot::Mutex<Option<JoinHandle<()>>>,
+    /// Batches of answers until a task of the runtime passes them on.
+    answers: parking_lot::Mutex<Option<UnboundedReceiver<Answers>>>,
+    passing: Once,
 }
 
 /// Messages that wait at most, besides those that the queues of the models hold.
@@ -143,17 +161,19 @@ impl Engine {
         let replies = sender.clone();
         std::thread::Builder::new().name(format!("compiler-{lane}")).spawn(move || compile(&compiler, &replies))?;
         let owned = shared.clone();
+        let (answers, batches) = unbounded_channel();
         let thread = std::thread::Builder::new().name(format!("engine-{lane}")).spawn(move || {
             // Where the system refuses, the engine is slower but right.
             let _ = parts.map(|parts| crate::pin::pin(lane, parts));
-            let mut state = State { lane, shared: owned.clone(), orders, queues: HashMap::new(), next_id: 0 };
+            let mut state = State { lane, shared: owned.clone(), orders, answers, queues: HashMap::new(), next_id: 0 };
             // A panic drops the state, and with it every open request: their clients are told.
             if catch_unwind(AssertUnwindSafe(|| state.work(&receiver))).is_err() {
                 owned.has_failed.store(true, Relaxed);
                 drop(state);
             }
         })?;
-        Ok(Engine { lane, shared, sender, thread: parking_lot::Mutex::new(Some(thread)) })
+        let (thread, answers) = (parking_lot::Mutex::new(Some(thread)), parking_lot::Mutex::new(Some(batches)));
+        Ok(Engine { lane, shared, sender, thread, answers, passing: Once::new() })
     }
 
     /// Requests that wait or run.
@@ -175,7 +195,8 @@ impl Engine {
         is_stalled.then_some("the engine is stalled")
     }
 
-    /// Queues a request, or refuses it at once. The answer comes through the receiver; dropping it cancels.
+    /// Queues a request, or refuses it at once. The answer comes through the receiver; dropping it cancels. Called inside
+    /// of the runtime.
     pub fn submit(
         &self,
         served: &Arc<Served>,
@@ -196,6 +217,11 @@ impl Engine {
             let failure = Failure::new(Kind::Overloaded, format!("{}: {}", served.name, refusal.reason));
             return Err(Failure { retry_seconds: Some(seconds), ..failure });
         }
+        self.passing.call_once(|| {
+            if let Some(batches) = self.answers.lock().take() {
+                tokio::spawn(pass_on(batches));
+            }
+        });
         let rows = if served.model.signature().is_batched { sizes[0] } else { 1 };
         let work_us = lane.batch_us.load(Relaxed) * rows as u64 / lane.batch_rows.load(Relaxed).max(1) as u64;
         lane.requests.fetch_add(1, Relaxed);
@@ -311,6 +337,7 @@ struct State {
     lane: usize,
     shared: Arc<Shared>,
     orders: Sender<Order>,
+    answers: UnboundedSender<Answers>,
     queues: HashMap<u64, Queue>,
     next_id: u64,
 }
@@ -441,7 +468,7 @@ impl State {
             }
             match plan.step {
                 Step::Run(batch) => {
-                    execute(queue, &batch, &self.shared, self.lane);
+                    execute(queue, &batch, &self.shared, self.lane, &self.answers);
                     return Step::Run(batch);
                 }
                 Step::Wait(t) => idle = Step::Wait(if let Step::Wait(u) = idle { t.min(u) } else { t }),
@@ -461,7 +488,7 @@ impl Queue {
 }
 
 /// Runs a batch and answers its requests.
-fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
+fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize, answers: &UnboundedSender<Answers>) {
     let jobs: Vec<Box<Job>> = batch.ids.iter().filter_map(|id| queue.jobs.remove(id)).collect();
     let program = queue.groups[batch.group as usize].programs[&batch.size].clone();
     let (served, stats) = (queue.served.clone(), queue.served.stats.clone());
@@ -484,7 +511,7 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
     stats.padding.fetch_add((batch.size - batch.rows) as u64, Relaxed);
     stats.input_us.fetch_add(joined - begun, Relaxed);
     stats.infer_us.fetch_add(done - joined, Relaxed);
-    let mut first = 0;
+    let (mut first, mut replies) = (0, Vec::with_capacity(jobs.len()));
     let outputs = ran.map(Arc::new).map_err(Failure::from);
     for job in jobs {
         let rows = if queue.is_batched() { job.sizes[0] } else { 1 };
@@ -503,8 +530,10 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
         let Job { reply, ticket, .. } = *job;
         // A client that has its answer finds its place in the queue free.
         drop(ticket);
-        let _ = reply.send(answer);
+        replies.push((reply, answer));
     }
+    // Without a runtime nobody waits.
+    let _ = answers.send(replies);
     let (batch_us, batch_rows) = queue.batcher.full_batch();
     served.lanes[lane].batch_us.store(batch_us, Relaxed);
     served.lanes[lane].batch_rows.store(batch_rows, Relaxed);

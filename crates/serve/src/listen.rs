@@ -22,8 +22,11 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// How long a client may take for a TLS handshake and for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take for a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take for the head of a request, from the answer before on. Longer than load balancers keep idle
+/// connections (60 s), or they would send a request into one that is being closed.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// TLS from a certificate chain and a key, both PEM.
 pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
@@ -125,6 +128,22 @@ async fn caretake(app: Arc<App>) {
     }
 }
 
+/// HTTP/1 and HTTP/2 with limits.
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(1 << 20);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024).keep_alive_interval(Duration::from_secs(60));
+    builder
+}
+
+/// Serves these routes on one connection that is already open, such as a pipe.
+pub async fn serve_stream<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    connection(stream, router, &builder(), GracefulShutdown::new().watcher()).await;
+}
+
 async fn accept(
     listener: TcpListener,
     router: Router,
@@ -133,10 +152,7 @@ async fn accept(
     mut stopped: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(1 << 20);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024).keep_alive_interval(Duration::from_secs(60));
-    let builder = Arc::new(builder);
+    let builder = Arc::new(builder());
     loop {
         let permit = tokio::select! {
             permit = room.clone().acquire_owned() => permit,
@@ -158,7 +174,7 @@ async fn accept(
             match tls {
                 None => connection(stream, router, &builder, watcher).await,
                 Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
                         connection(stream, router, &builder, watcher).await;
                     }
                 }

@@ -79,14 +79,14 @@ impl Values {
 
 impl Pipeline {
     /// Reads the description and the models that it names.
-    pub fn load(dir: &Path) -> Result<Pipeline> {
+    pub fn load(dir: &Path, device: Option<&str>) -> Result<Pipeline> {
         let path = dir.join(FILE);
         let bad = |e: String| Error::format(format!("{FILE}: {e}"));
         let text = std::fs::read_to_string(&path).map_err(|e| bad(e.to_string()))?;
         let description: Description = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
         let mut models = Vec::new();
         for row in &description.steps {
-            let model = Model::load(dir.join(&row.model))?;
+            let model = Model::load_on(dir.join(&row.model), device)?;
             if !model.signature().is_batched || model.signature().dims.len() != 1 {
                 return Err(bad(format!("{}: only the batch may be free, and rows must be independent", row.model)));
             }

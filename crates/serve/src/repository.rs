@@ -96,6 +96,8 @@ pub type Refresh = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Repository {
     /// Brings directories up to date before they are read.
     pub(crate) refresh: Option<Refresh>,
+    /// Where models run; none: the current device.
+    pub(crate) device: Option<String>,
     roots: Vec<PathBuf>,
     keep: Keep,
     policy: Policy,
@@ -113,7 +115,7 @@ impl Repository {
     /// A repository over these directories; nothing is loaded yet.
     pub fn new(roots: Vec<PathBuf>, keep: Keep, policy: Policy, engines: usize, warm: Warm) -> Repository {
         let (models, changing) = Default::default();
-        Repository { refresh: None, roots, keep, policy, engines, warm, models, changing }
+        Repository { refresh: None, device: None, roots, keep, policy, engines, warm, models, changing }
     }
 
     /// The version that a request asks for. `None` if it was unloaded because it was idle: load it and ask again.
@@ -245,9 +247,9 @@ impl Repository {
         // The file system's message would tell a client about the machine.
         let failed = |e: ir::Error| Failure::new(Kind::Unavailable, format!("loading failed: {}", e.message));
         let model: Arc<dyn Executable> = if dir.join(pipeline::FILE).is_file() {
-            Arc::new(Pipeline::load(dir).map_err(failed)?)
+            Arc::new(Pipeline::load(dir, self.device.as_deref()).map_err(failed)?)
         } else {
-            Arc::new(model::Model::load(dir).map_err(failed)?)
+            Arc::new(model::Model::load_on(dir, self.device.as_deref()).map_err(failed)?)
         };
         self.make_room(name, model.weight_bytes())?;
         let served = Arc::new(Served::new(name, version, model, self.policy, self.engines));

@@ -49,12 +49,16 @@ pub struct Options {
     /// Megabytes of inputs that wait at most.
     #[arg(long, default_value_t = 256)]
     queue_mb: usize,
+    /// Where models run: `cpu`, `cuda:0` and so on; TALWEG_DEVICE or the CPU without it. Of a list, each process takes one.
+    #[arg(long, value_delimiter = ',')]
+    device: Vec<String>,
     /// Engines of a process, each with a thread and a queue of its own.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
-    /// Processes behind the port. One that ends is started again, and the others answer meanwhile.
-    #[arg(long, default_value_t = 1)]
-    processes: usize,
+    /// Processes behind the port; one for each device by default. One that ends is started again, and the others answer
+    /// meanwhile.
+    #[arg(long)]
+    processes: Option<usize>,
     /// Keep each process, or each engine of a single process, on processors of its own.
     #[arg(long)]
     pin: bool,
@@ -109,7 +113,7 @@ fn peers(o: &Options) -> Result<Option<Peers>> {
     let Some(text) = &o.member else { return Ok(None) };
     let parsed = text.split_once(':').and_then(|(own, directory)| Some((own.parse().ok()?, PathBuf::from(directory))));
     let (own, directory) = parsed.ok_or_else(|| Error::value(format!("--member: {text} is not NUMBER:DIRECTORY")))?;
-    Ok(Some(Peers { directory, own, count: o.processes }))
+    Ok(Some(Peers { directory, own, count: o.processes() }))
 }
 
 fn options(o: &Options) -> Result<serve::Options> {
@@ -123,6 +127,7 @@ fn options(o: &Options) -> Result<serve::Options> {
     };
     let (roots, refresh) = bucket::local(&o.paths)?;
     let peers = peers(o)?;
+    let own = peers.as_ref().map_or(0, |p| p.own);
     Ok(serve::Options {
         roots,
         refresh,
@@ -140,6 +145,7 @@ fn options(o: &Options) -> Result<serve::Options> {
             idle: o.idle.map(|s| seconds(s, "--idle")).transpose()?,
         },
         poll: o.poll.map(|s| seconds(s, "--poll")).transpose()?,
+        device: o.device.get(own % o.device.len().max(1)).cloned(),
         replicas: o.replicas,
         is_pinned: o.pin && peers.is_none(),
         peers,
@@ -152,8 +158,15 @@ fn options(o: &Options) -> Result<serve::Options> {
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)
+/// A runtime for sockets. A peer that closes one is an error of a write, not the end of the process: SIGPIPE, which
+/// Python programs may have at its default, gets a handler.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let entered = runtime.enter();
+    signal(SignalKind::pipe()).map_err(failed)?;
+    drop(entered);
+    Ok(runtime)
 }
 
 /// Serves until SIGINT or SIGTERM.
@@ -162,7 +175,7 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
     if !o.host.is_loopback() && o.keys.is_none() && o.member.is_none() {
         eprintln!("talweg serve: {} is open to other machines, and no key is asked for (--keys)", o.host);
     }
-    if o.processes > 1 && o.member.is_none() {
+    if o.processes() > 1 && o.member.is_none() {
         return processes::run(o, program, args);
     }
     let options = options(o)?;
@@ -205,6 +218,9 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
 }
 
 impl Options {
+    fn processes(&self) -> usize {
+        self.processes.unwrap_or(self.device.len()).max(1)
+    }
     fn addresses(&self) -> Vec<SocketAddr> {
         let ports = [Some(self.port), self.grpc_port].into_iter().flatten();
         ports.map(|port| SocketAddr::new(self.host, port)).collect()

@@ -108,7 +108,7 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
     };
     let name = o.name.clone().unwrap_or_else(|| model.name.clone());
     let api = Arc::new(Api::new(Handle::start(model, options, o.queue_max.max(1))?, &name, keys));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let runtime = crate::cli::serve::runtime()?;
     let is_drained = runtime.block_on(async {
         let address = SocketAddr::new(o.host, o.port);
         let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| failed(format!("{address}: {e}")))?;

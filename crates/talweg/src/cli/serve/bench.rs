@@ -20,6 +20,9 @@ pub struct BenchOptions {
     /// Run the model of this directory in this process instead: what a server is compared with.
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "rate")]
     here: Option<std::path::PathBuf>,
+    /// Where the model of `--here` runs, such as `cuda:0`.
+    #[arg(long, requires = "here")]
+    device: Option<String>,
     /// Rows of each request.
     #[arg(long, default_value_t = 1)]
     rows: usize,
@@ -48,7 +51,7 @@ pub struct BenchOptions {
 
 /// Runs a model in this process, one batch after the other: throughput in rows, and latency percentiles.
 fn bench_here(o: &BenchOptions, directory: &std::path::Path) -> Result<serde_json::Value> {
-    let model = Model::load(directory)?;
+    let model = Model::load_on(directory, o.device.as_deref())?;
     let signature = model.signature();
     let size = |(i, d): (usize, &model::Dimension)| if i == 0 { o.rows } else { o.size.clamp(d.min, d.max) };
     let sizes: Vec<usize> = signature.dims.iter().enumerate().map(size).collect();

@@ -104,7 +104,7 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
 
 /// Runs the processes until told to end, or until one cannot start.
 fn keep(o: &Options, start: &Start, all: &mut Vec<Process>, is_told: impl Fn() -> bool, began: Instant) -> Result<()> {
-    for number in 0..o.processes {
+    for number in 0..o.processes() {
         all.push(start.process(number).map_err(failed)?);
     }
     let mut is_up = false;
@@ -114,7 +114,7 @@ fn keep(o: &Options, start: &Start, all: &mut Vec<Process>, is_told: impl Fn() -
             for socket in start.sockets {
                 let address = socket.local_addr().map_err(failed)?;
                 let seconds = began.elapsed().as_secs_f64();
-                println!("{} processes at {}://{address}/ after {seconds:.2} s", o.processes, o.scheme());
+                println!("{} processes at {}://{address}/ after {seconds:.2} s", o.processes(), o.scheme());
             }
         }
         for (number, process) in all.iter_mut().enumerate() {
