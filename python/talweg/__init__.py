@@ -142,7 +142,7 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
 
 
 # Imported when they are first used.
-_LAZY = {"array_api", "compression", "data", "distributions", "llm", "serve", "testing", "train"}
+_LAZY = {"array_api", "compression", "data", "distributions", "llm", "onnx", "serve", "testing", "train"}
 
 
 def __getattr__(name):

@@ -31,5 +31,6 @@ mod signature;
 
 pub use export::Export;
 pub use loaded::{Model, Prepared};
+pub use mapped::{map as map_opened, open as map_file};
 pub use polymorphic::{Expr, Polymorphic};
 pub use signature::{Axis, Dimension, Signature, TensorSpec};

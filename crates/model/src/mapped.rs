@@ -29,11 +29,15 @@ pub fn encode(weights: &BTreeMap<String, Literal>) -> Result<Vec<u8>> {
 
 /// Maps a file.
 pub fn open(path: &Path) -> std::io::Result<Arc<Mmap>> {
-    let file = File::open(path)?;
+    map(&File::open(path)?)
+}
+
+/// Maps an open file.
+pub fn map(file: &File) -> std::io::Result<Arc<Mmap>> {
     // SAFETY: the mapping is read-only. An exported model is replaced by renaming its directory, which leaves the file
     // of a mapping as it is. A process that truncates it instead ends this one with SIGBUS, as with any mapped file.
     #[allow(unsafe_code)]
-    unsafe { Mmap::map(&file) }.map(Arc::new)
+    unsafe { Mmap::map(file) }.map(Arc::new)
 }
 
 /// Part of a mapped file.

@@ -33,6 +33,7 @@ mod llm;
 mod methods;
 mod metrics;
 mod observe;
+mod onnx_model;
 mod optim;
 mod parallel;
 mod passes;
@@ -63,6 +64,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     custom::register(m)?;
     gpu::register(m)?;
     observe::register(m)?;
+    onnx_model::register(m)?;
     site::register(m)?;
     creation::register(m)?;
     exchange::register(m)?;

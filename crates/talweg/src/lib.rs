@@ -121,6 +121,7 @@ pub use progress::Bar;
 pub use ::data;
 pub use ::dist;
 pub use ::nn;
+pub use ::onnx;
 
 /// Loops, branches and functions as parts of a graph.
 pub mod control {

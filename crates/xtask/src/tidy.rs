@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("ops", &["ir", "passes", "runtime"], &["cpu"]),
     ("tensor", &["ir", "passes", "runtime", "ops"], &["cpu"]),
     ("model", &["ir", "runtime", "tensor"], &["cpu"]),
+    ("onnx", &["ir", "passes", "tensor", "model"], &["cpu"]),
     ("serve", &["ir", "model"], &["tensor"]),
     ("data", &["ir"], &[]),
     ("net", &[], &[]),
@@ -29,12 +30,12 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     (
         "talweg",
         &[
-            "ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "llm", "nn", "data", "dist",
+            "ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "onnx", "serve", "llm", "nn", "data", "dist",
             "parallel", "bench",
         ],
         &["testkit"],
     ),
-    ("py", &["ir", "runtime", "tensor", "model", "data", "nn", "llm", "talweg"], &[]),
+    ("py", &["ir", "runtime", "tensor", "model", "onnx", "data", "nn", "llm", "talweg"], &[]),
     ("testkit", &["ir", "passes", "runtime", "ops", "tensor"], &["cpu", "tensor"]),
     ("xtask", &[], &[]),
 ];

@@ -13,12 +13,15 @@ pub struct Options {
     #[command(subcommand)]
     other: Option<Other>,
     /// A workload; `list` names them. `gpt:8x384x6x256` is a training step of a GPT with this batch,
-    /// width, depth and context.
+    /// width, depth and context. A file `MODEL.onnx` is loaded and run.
     #[arg(required = true)]
     workload: Option<String>,
     /// The device. A GPU has workloads of its own; `all` runs every one.
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// A free size of an ONNX model's inputs, as `batch=8`; 1 without it.
+    #[arg(long = "size", value_name = "NAME=N")]
+    sizes: Vec<String>,
 }
 
 /// What is measured from outside.
@@ -42,7 +45,10 @@ pub fn run(o: &Options, program: &Program) -> Result<()> {
         #[cfg(feature = "serve")]
         Some(Other::Serve(load)) => super::serve::bench(load),
         Some(Other::Ops { args }) => ops(args, program),
-        None => bench::run(o.workload.as_deref().unwrap_or("list"), &o.device),
+        None => match o.workload.as_deref().map(std::path::Path::new) {
+            Some(path) if super::onnx::is_onnx(path) => super::onnx::bench(path, &super::onnx::sizes(&o.sizes)?),
+            _ => bench::run(o.workload.as_deref().unwrap_or("list"), &o.device),
+        },
     }
 }
 

@@ -10,8 +10,11 @@ use std::path::PathBuf;
 /// What to explain.
 #[derive(clap::Args)]
 pub struct Options {
-    /// A graph in text or binary form; without it, the training step of a small perceptron.
+    /// A graph in text or binary form, or an ONNX model; without it, the training step of a small perceptron.
     file: Option<PathBuf>,
+    /// A free size of an ONNX model's inputs, as `batch=8`; 1 without it.
+    #[arg(long = "size", value_name = "NAME=N")]
+    sizes: Vec<String>,
     /// The device: `cpu`, `cuda`. Without a GPU, `cuda` shows the plan and its kernels, and says what it assumed.
     #[arg(long)]
     device: Option<String>,
@@ -93,6 +96,7 @@ fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
 /// Prints the stages and writes the drawings.
 pub fn run(o: &Options) -> Result<()> {
     let graph = match &o.file {
+        Some(path) if super::onnx::is_onnx(path) => super::onnx::graph(path, &super::onnx::sizes(&o.sizes)?)?,
         Some(path) => read(path)?,
         None => perceptron()?,
     };

@@ -9,6 +9,9 @@ pub fn run(file: &PathBuf) -> Result<()> {
     if file.extension().is_some_and(|e| e == "safetensors") {
         return tensors(file);
     }
+    if super::onnx::is_onnx(file) {
+        return super::onnx::inspect(file);
+    }
     let graph = super::explain::read(file)?;
     println!("{graph}");
     Ok(())

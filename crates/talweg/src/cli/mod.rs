@@ -9,6 +9,7 @@ mod inspect;
 mod launch;
 #[cfg(feature = "llm")]
 mod llm;
+mod onnx;
 mod page;
 mod plot;
 mod quickstart;
@@ -43,11 +44,13 @@ enum Command {
     Quickstart(quickstart::Options),
     /// Show a graph at every stage: each pass, the compiled program, a drawing.
     Explain(explain::Options),
-    /// Show the content of a file: tensors (safetensors) or a graph (text or binary form).
+    /// Show the content of a file: tensors (safetensors), a graph (text or binary form) or an ONNX model.
     Inspect {
         /// The file.
         file: PathBuf,
     },
+    /// Write an ONNX model in Talweg's own format, which can be served.
+    Import(onnx::ImportOptions),
     /// List the op table, or one op's row.
     Ops {
         /// Name of an op.
@@ -155,6 +158,7 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Quickstart(o) => return quickstart::run(&o, args),
         Command::Explain(o) => explain::run(&o),
         Command::Inspect { file } => inspect::run(&file),
+        Command::Import(o) => onnx::import(&o),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o, program),
         Command::Export(o) => export::run(&o, program),

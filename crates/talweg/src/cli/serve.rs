@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// How to serve.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Model repositories (`NAME/VERSION/` inside) or exported models; `s3://BUCKET/PREFIX` is a repository too.
+    /// Model repositories (`NAME/VERSION/` inside), exported models or ONNX files; `s3://BUCKET/PREFIX` is a repository too.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// The address to listen at. Other machines reach the server only if this names one of theirs, as 0.0.0.0 does.
@@ -116,6 +116,13 @@ fn peers(o: &Options) -> Result<Option<Peers>> {
     Ok(Some(Peers { directory, own, count: o.processes() }))
 }
 
+/// The paths, with ONNX files as exported models in a folder of this process.
+fn imported(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let root = std::env::temp_dir().join(format!("talweg-onnx-{}", std::process::id()));
+    let one = |p: &PathBuf| if super::onnx::is_onnx(p) { super::onnx::imported(p, &root) } else { Ok(p.clone()) };
+    paths.iter().map(one).collect()
+}
+
 fn options(o: &Options) -> Result<serve::Options> {
     let latency = seconds(o.latency_ms / 1e3, "--latency-ms")?;
     let keys = match &o.keys {
@@ -125,7 +132,7 @@ fn options(o: &Options) -> Result<serve::Options> {
             Some(Keys::parse(&text).map_err(|e| failed(format!("{}: {e}", path.display())))?)
         }
     };
-    let (roots, refresh) = bucket::local(&o.paths)?;
+    let (roots, refresh) = bucket::local(&imported(&o.paths)?)?;
     let peers = peers(o)?;
     let own = peers.as_ref().map_or(0, |p| p.own);
     Ok(serve::Options {

@@ -46,6 +46,18 @@ pub fn infer(o: &InferOptions) -> Result<()> {
 }
 
 fn infer_here(o: &InferOptions) -> Result<()> {
+    let path = std::path::Path::new(&o.model);
+    if crate::cli::onnx::is_onnx(path) {
+        if o.inputs.is_empty() {
+            return crate::cli::onnx::inspect(path);
+        }
+        let given = |m: &crate::onnx::Model| {
+            let dtype = |name: &str| m.inputs().iter().find(|p| p.name == name)?.elem()?.storage();
+            parse_inputs(&o.inputs, dtype)
+        };
+        print_outputs(&crate::cli::onnx::infer(path, given)?);
+        return Ok(());
+    }
     let model = Model::load(&o.model)?;
     let signature = model.signature();
     if o.inputs.is_empty() {
