@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from . import _native
 
-__all__ = ["Completion", "LanguageModel", "Stream", "load"]
+__all__ = ["Beam", "Completion", "Encoder", "LanguageModel", "Stream", "load"]
 
 
 class Completion(str):
@@ -25,6 +25,15 @@ class Completion(str):
     top_logprobs: list[list[tuple[int, float]]]
     finish_reason: str
     usage: dict[str, int]
+
+
+class Beam(str):
+    """A text that a beam search found."""
+
+    tokens: list[int]
+    logprob: float
+    score: float
+    finish_reason: str
 
 
 class Stream:
@@ -75,6 +84,21 @@ class Stream:
 Prompt = str | Sequence[int]
 
 
+def _constraint(json_schema: Any, regex: str | None, choice: Sequence[str] | None, grammar: str | None) -> tuple[str, str] | None:
+    given = [name for name, x in [("json_schema", json_schema), ("regex", regex), ("choice", choice), ("grammar", grammar)] if x is not None]
+    if len(given) > 1:
+        raise ValueError(f"a text can have one constraint only, not {' and '.join(given)}")
+    if json_schema is not None:
+        # A class of pydantic says its schema itself.
+        schema = json_schema.model_json_schema() if hasattr(json_schema, "model_json_schema") else json_schema
+        return "json", schema if isinstance(schema, str) else json.dumps(schema)
+    if regex is not None:
+        return "regex", regex
+    if choice is not None:
+        return "choice", json.dumps(list(choice))
+    return None if grammar is None else ("grammar", grammar)
+
+
 class LanguageModel:
     """A language model that generates. Requests of several threads, or of one call, run in one batch."""
 
@@ -120,6 +144,13 @@ class LanguageModel:
         priority: int = 0,
         draft: int = 0,
         timeout: float | None = None,
+        json_schema: Any = None,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        bad_words: Sequence[str] = (),
+        allowed_token_ids: Sequence[int] = (),
+        skip_special_tokens: bool = True,
     ) -> Stream:
         tokens = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
         given = (temperature, top_k, top_p, min_p, repetition_penalty)
@@ -127,10 +158,11 @@ class LanguageModel:
         seed = secrets.randbits(64) if seed is None else seed % 2**64
         stops = [stop] if isinstance(stop, str) else list(stop)
         penalties = (presence_penalty, frequency_penalty)
-        bias = list((logit_bias or {}).items())
+        limits = (list((logit_bias or {}).items()), list(allowed_token_ids), list(bad_words))
+        constraint = _constraint(json_schema, regex, choice, grammar)
         return Stream(self._native.submit(
-            tokens, max_tokens, drawn, penalties, bias, logprobs, seed, stops, list(stop_token_ids),
-            (ignore_eos, min_tokens, priority, draft), timeout,
+            tokens, max_tokens, drawn, penalties, limits, logprobs, seed, stops, list(stop_token_ids),
+            (ignore_eos, min_tokens, priority, draft, not skip_special_tokens), timeout, constraint,
         ))
 
     @overload
@@ -145,7 +177,10 @@ class LanguageModel:
 
         Options: max_tokens, temperature (0 is greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty, logit_bias, logprobs, seed, stop, stop_token_ids, ignore_eos, min_tokens, priority, draft (tokens
-        guessed by prompt lookup), timeout.
+        guessed by the draft model or by prompt lookup), timeout, bad_words, allowed_token_ids, skip_special_tokens.
+
+        One of json_schema (a dict, its text or a class of pydantic), regex, choice (texts) and grammar (Lark or GBNF) says
+        what the text must look like.
         """
         is_one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
         streams = [self._submit(p, **options) for p in ([prompt] if is_one else prompt)]
@@ -156,6 +191,18 @@ class LanguageModel:
              **options: Any) -> Any:
         """The answer to a conversation; options are those of :meth:`generate`."""
         return self.generate(self.chat_prompt(messages, tools), stream=stream, **options)
+
+    def beam_search(self, prompt: Prompt, *, width: int = 4, max_tokens: int = 16, length_penalty: float = 1.0,
+                    ignore_eos: bool = False) -> list[Beam]:
+        """The likeliest texts that a beam of this width finds, the best first, as `transformers` with ``num_beams``."""
+        tokens = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        beams = []
+        for found, logprob, score, is_ended in self._native.beam_search(tokens, width, max_tokens, length_penalty, ignore_eos):
+            beam = Beam(self.decode(found))
+            beam.tokens, beam.logprob, beam.score = list(found), logprob, score
+            beam.finish_reason = "stop" if is_ended else "length"
+            beams.append(beam)
+        return beams
 
     def logprobs(self, text: Prompt) -> list[float]:
         """The log probability of each token after the first."""
@@ -170,11 +217,30 @@ class LanguageModel:
         return list(self._native.embedding(self.encode(text) if isinstance(text, str) else list(text)))
 
 
+class Encoder:
+    """An encoder (BERT, MiniLM) from a folder with config.json, safetensors and tokenizer.json."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._native = _native.Encoder.load(path)
+        self.name: str = self._native.name
+        self.length_max: int = self._native.length_max
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that begin and end it."""
+        return list(self._native.encode(text))
+
+    def embed(self, texts: str | Sequence[str]) -> Any:
+        """The embedding of a text, or of each, as sentence-transformers computes it."""
+        rows = self._native.embed([self.encode(t) for t in ([texts] if isinstance(texts, str) else texts)])
+        return rows[0] if isinstance(texts, str) else rows
+
+
 def load(path: str | os.PathLike[str], *, lora: str | os.PathLike[str] | None = None, sequences: int = 32,
-         length: int = 0, cache_mb: int = 512) -> LanguageModel:
+         length: int = 0, cache_mb: int = 512, draft_model: str | os.PathLike[str] | None = None) -> LanguageModel:
     """Opens a GGUF file, or a folder with config.json, safetensors and tokenizer.json.
 
     ``lora`` is an adapter in PEFT's format, ``sequences`` run at once at most, ``length`` limits the tokens of one, and
-    ``cache_mb`` is the size of the KV cache.
+    ``cache_mb`` is the size of the KV cache. ``draft_model`` is a small model with the same vocabulary that guesses tokens
+    ahead where ``draft`` asks for some.
     """
-    return LanguageModel(_native.LanguageModel.load(path, lora, sequences, length, cache_mb << 20))
+    return LanguageModel(_native.LanguageModel.load(path, lora, sequences, length, cache_mb << 20, draft_model))

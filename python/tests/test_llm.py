@@ -1,5 +1,7 @@
 """Language models from Python: a small random one, written here as a GGUF file."""
 
+import json
+import re
 import struct
 
 import pytest
@@ -13,7 +15,7 @@ def _text(s):
     return struct.pack("<Q", len(s.encode())) + s.encode()
 
 
-def _write(path):
+def _write(path, length=64):
     """A Llama of two layers over bytes, with weights that are the same every time."""
     plain = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(256, 1000))
@@ -21,7 +23,7 @@ def _write(path):
     entries = [
         ("general.architecture", 8, _text("llama")),
         *((f"llama.{k}", 4, struct.pack("<I", v)) for k, v in [
-            ("block_count", 2), ("embedding_length", HIDDEN), ("feed_forward_length", FFN), ("context_length", 64),
+            ("block_count", 2), ("embedding_length", HIDDEN), ("feed_forward_length", FFN), ("context_length", length),
             ("attention.head_count", HEADS), ("attention.head_count_kv", KV)]),
         ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
         ("tokenizer.ggml.model", 8, _text("gpt2")),
@@ -96,3 +98,34 @@ def test_what_cannot_be_is_an_error(model, tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
     with pytest.raises(Exception, match="x.gguf"):
         tw.llm.load(tmp_path / "x.gguf")
+
+
+def test_texts_have_forms(model):
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+    assert json.loads(model.generate("x", max_tokens=40, json_schema=schema, seed=1))["a"] in (1, 2)
+    assert re.fullmatch("[ab]{3}", model.generate("x", max_tokens=9, regex="[ab]{3}"))
+    assert model.generate("x", max_tokens=9, choice=["yes", "no"]) in ("yes", "no")
+    assert set(model.generate("x", max_tokens=9, grammar='root ::= "z"{2,4}')) == {"z"}
+    with pytest.raises(ValueError, match="one constraint only"):
+        model.generate("x", regex="a", choice=["b"])
+    with pytest.raises(ValueError, match="constraint"):
+        model.generate("x", regex="(")
+    free = model.generate("x", max_tokens=8, temperature=0, ignore_eos=True)
+    bad = model.generate("x", max_tokens=8, temperature=0, ignore_eos=True, allowed_token_ids=[97, 98], bad_words=["a"])
+    assert set(bad) == {"b"} and free != bad
+
+
+def test_beams(model):
+    greedy = model.generate("x", max_tokens=5, temperature=0, ignore_eos=True)
+    assert model.beam_search("x", width=1, max_tokens=5, ignore_eos=True)[0].tokens == greedy.tokens
+    found = model.beam_search("x", width=3, max_tokens=5, ignore_eos=True)
+    assert len(found) == 3 and found[0].score >= found[1].score >= found[2].score
+    assert found[0].logprob >= sum(greedy.logprobs) - 1e-4
+
+
+def test_draft_models_change_nothing(model, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    _write(path)
+    drafted = tw.llm.load(path, sequences=2, draft_model=path)
+    options = {"max_tokens": 16, "seed": 3, "ignore_eos": True}
+    assert drafted.generate("hello", draft=4, **options) == model.generate("hello", **options)

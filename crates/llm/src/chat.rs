@@ -1,5 +1,6 @@
 //! Chat templates: from messages to the text of a prompt.
 
+use crate::tools::{self, ToolFormat};
 use ir::{Error, Result};
 use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, Value};
@@ -12,6 +13,7 @@ pub struct ChatTemplate {
     environment: Environment<'static>,
     bos: String,
     eos: String,
+    tools: Option<ToolFormat>,
 }
 
 /// Renders loops and texts no longer than this; a template may come from anywhere.
@@ -36,14 +38,27 @@ impl ChatTemplate {
         environment.add_filter("tojson", tojson);
         environment.set_fuel(Some(FUEL));
         environment.add_template_owned("chat", source.to_string()).map_err(failed)?;
-        Ok(ChatTemplate { environment, bos: bos.to_string(), eos: eos.to_string() })
+        Ok(ChatTemplate { environment, bos: bos.to_string(), eos: eos.to_string(), tools: ToolFormat::of(source) })
+    }
+
+    /// How calls of tools are written; `None` if the template knows no tools.
+    pub fn tool_format(&self) -> Option<ToolFormat> {
+        self.tools
     }
 
     /// The prompt of these messages (`[{"role": …, "content": …}]`) and tools; `extra` are further variables of the
     /// template. The answer begins where the prompt ends if `adds_prompt`.
     pub fn render(&self, messages: &Json, tools: Option<&Json>, adds_prompt: bool, extra: &Json) -> Result<String> {
         let mut context = extra.as_object().cloned().unwrap_or_default();
-        context.insert("messages".into(), messages.clone());
+        let all = messages.as_array().map_or(&[][..], Vec::as_slice);
+        let has_calls = all.iter().any(|m| m["role"] == "tool" || m["tool_calls"].is_array());
+        let (messages, tools) = if self.tools.is_none() && (tools.is_some() || has_calls) {
+            let tools = tools.and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+            (Json::Array(tools::without_template(all, tools)), None)
+        } else {
+            (messages.clone(), tools)
+        };
+        context.insert("messages".into(), messages);
         context.insert("add_generation_prompt".into(), adds_prompt.into());
         context.insert("bos_token".into(), self.bos.clone().into());
         context.insert("eos_token".into(), self.eos.clone().into());

@@ -38,6 +38,21 @@ pub struct Score {
     pub top: Vec<(u32, f32)>,
 }
 
+/// How likely each answer to a question is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    /// The sum of the log probabilities of its tokens.
+    pub logprobs: Vec<f64>,
+}
+
+impl Answers {
+    /// The likeliest, after division by these lengths.
+    pub fn best(&self, lengths: &[usize]) -> usize {
+        let score = |i: usize| self.logprobs[i] / lengths.get(i).copied().unwrap_or(1).max(1) as f64;
+        (0..self.logprobs.len()).max_by(|a, b| score(*a).total_cmp(&score(*b)).then(b.cmp(a))).unwrap_or(0)
+    }
+}
+
 impl Evaluator {
     /// Of a model.
     pub fn new(decoder: Arc<Decoder>) -> Evaluator {
@@ -81,6 +96,19 @@ impl Evaluator {
             Score { logprob: own[i], top }
         };
         Ok((0..tokens.len() - 1).map(score).collect())
+    }
+
+    /// The log probability of each continuation of a text.
+    pub fn choose(&self, context: &[u32], choices: &[Vec<u32>]) -> Result<Answers> {
+        if context.is_empty() || choices.is_empty() || choices.iter().any(Vec::is_empty) {
+            return Err(Error::value("a question and each of its answers need a token at least"));
+        }
+        let mut logprobs = Vec::new();
+        for choice in choices {
+            let scores = self.scores(&[context, choice].concat())?;
+            logprobs.push(scores[context.len() - 1..].iter().map(|s| s.logprob as f64).sum());
+        }
+        Ok(Answers { logprobs })
     }
 
     /// The perplexity of a text in windows of `length` tokens. As llama.cpp does, only the second half of each window

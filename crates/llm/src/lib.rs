@@ -1,7 +1,11 @@
 //! Language models: the files they come in, quantized weights, generation.
 
+mod adapters;
+mod beam;
 pub mod bench;
 mod chat;
+mod constrain;
+mod encoder;
 pub mod engine;
 mod evaluate;
 pub mod finetune;
@@ -15,12 +19,17 @@ mod sample;
 pub mod server;
 mod text;
 mod tokenizer;
+pub mod tools;
 
+pub use adapters::Adapters;
+pub use beam::{Beam, BeamOptions, beam_search};
 pub use chat::ChatTemplate;
-pub use evaluate::Evaluator;
+pub use constrain::{Constraint, Guide, Mask};
+pub use encoder::Encoder;
+pub use evaluate::{Answers, Evaluator, Score};
 pub use load::LanguageModel;
-pub use lora::LoraOptions;
+pub use lora::{LoraOptions, merge_lora};
 pub use random::random_model;
-pub use sample::{Sampled, Sampling};
+pub use sample::{Limits, Sampled, Sampling};
 pub use text::TextStream;
 pub use tokenizer::Tokenizer;

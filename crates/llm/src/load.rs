@@ -1,6 +1,8 @@
 //! A language model from disk: a GGUF file, or a folder as Hugging Face's libraries write it.
 
+use crate::adapters::Adapters;
 use crate::chat::ChatTemplate;
+use crate::constrain::Vocabulary;
 use crate::gguf::Gguf;
 use crate::models::{Config, Decoder, Folder};
 use crate::sample::Sampling;
@@ -22,6 +24,10 @@ pub struct LanguageModel {
     pub template: Option<ChatTemplate>,
     /// What the makers recommend; a temperature of 1 where they say nothing.
     pub sampling: Sampling,
+    /// Adapters that requests may name.
+    pub adapters: Option<Arc<Adapters>>,
+    /// The vocabulary for constraints.
+    pub(crate) vocabulary: Vocabulary,
 }
 
 impl LanguageModel {
@@ -55,8 +61,8 @@ fn from_gguf(path: &Path) -> Result<LanguageModel> {
     let text = |id: Option<u32>| id.and_then(|t| tokenizer.special(t)).unwrap_or_default().to_string();
     let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos().first().copied()));
     let template = g.str("tokenizer.chat_template").ok().map(|t| ChatTemplate::new(t, &bos, &eos)).transpose()?;
-    let name = String::new();
-    Ok(LanguageModel { name, decoder, tokenizer, template, sampling: Sampling::default() })
+    let (name, sampling, vocabulary) = (String::new(), Sampling::default(), Vocabulary::default());
+    Ok(LanguageModel { name, decoder, tokenizer, template, sampling, adapters: None, vocabulary })
 }
 
 /// A JSON file of a folder; null if there is none.
@@ -107,7 +113,8 @@ fn from_folder(path: &Path) -> Result<LanguageModel> {
     };
     let (bos, eos) = (content(&words["bos_token"]), content(&words["eos_token"]));
     let template = source.map(|t| ChatTemplate::new(&t, bos, eos)).transpose()?;
-    Ok(LanguageModel { name: String::new(), decoder, tokenizer, template, sampling: sampling(&generation) })
+    let (name, sampling, vocabulary) = (String::new(), sampling(&generation), Vocabulary::default());
+    Ok(LanguageModel { name, decoder, tokenizer, template, sampling, adapters: None, vocabulary })
 }
 
 /// A template, or the default one of several.

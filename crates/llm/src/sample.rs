@@ -1,6 +1,7 @@
 //! From logits to a token. A draw is a function of the request's seed and the position alone, so a request gets the
 //! same tokens alone and in any company.
 
+use crate::constrain::Mask;
 use ir::{Error, Result};
 use std::borrow::Cow;
 
@@ -23,6 +24,10 @@ pub struct Sampling {
     pub frequency_penalty: f32,
     /// Added to the logits of these tokens.
     pub logit_bias: Vec<(u32, f32)>,
+    /// Only these tokens; all if there are none.
+    pub allowed_tokens: Vec<u32>,
+    /// Sequences of tokens that are not generated.
+    pub bad_words: Vec<Vec<u32>>,
     /// The most likely tokens to report with their log probabilities.
     pub logprobs: usize,
     /// The seed of the request.
@@ -40,10 +45,21 @@ impl Default for Sampling {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             logit_bias: Vec::new(),
+            allowed_tokens: Vec::new(),
+            bad_words: Vec::new(),
             logprobs: 0,
             seed: 0,
         }
     }
+}
+
+/// What may not be drawn at one position.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// The tokens that a constraint allows.
+    pub allowed: Option<&'a Mask>,
+    /// Tokens that may come only if nothing else may: ends before the least length.
+    pub late: &'a [u32],
 }
 
 /// A token and how likely it was.
@@ -71,15 +87,19 @@ impl Sampling {
         for (name, x) in [("presence_penalty", self.presence_penalty), ("frequency_penalty", self.frequency_penalty)] {
             within(name, x, (-2.0..=2.0).contains(&x), "between -2 and 2")?;
         }
-        if let Some((token, _)) = self.logit_bias.iter().find(|(t, _)| *t as usize >= vocabulary) {
-            return Err(Error::value(format!("logit_bias names token {token}, but there are {vocabulary}")));
+        let biased = self.logit_bias.iter().map(|(t, _)| ("logit_bias", t));
+        let allowed = self.allowed_tokens.iter().map(|t| ("allowed_token_ids", t));
+        let bad = self.bad_words.iter().flatten().map(|t| ("bad_words", t));
+        match biased.chain(allowed).chain(bad).find(|(_, t)| **t as usize >= vocabulary) {
+            Some((key, t)) => Err(Error::value(format!("{key} names token {t}, but there are {vocabulary}"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The token after `generated`, which came after `prompt`. Logits that are NaN everywhere, or +∞, are an error.
-    pub fn sample(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Result<Sampled> {
-        let z = self.penalized(logits, prompt, generated);
+    pub fn sample(&self, logits: &[f32], prompt: &[u32], generated: &[u32], limits: Limits) -> Result<Sampled> {
+        let mut z = self.penalized(logits, prompt, generated);
+        self.limit(&mut z, generated, limits);
         let greatest = most(&z).ok_or_else(|| Error::value("the logits hold no number"))?;
         if z[greatest as usize] == f32::INFINITY {
             return Err(Error::value(format!("the logit of token {greatest} is infinite")));
@@ -117,6 +137,29 @@ impl Sampling {
             z[*token as usize] += bias;
         }
         Cow::Owned(z)
+    }
+
+    /// Takes out what may not be drawn.
+    fn limit(&self, z: &mut [f32], generated: &[u32], limits: Limits) {
+        if !self.allowed_tokens.is_empty() {
+            let allowed: std::collections::HashSet<u32> = self.allowed_tokens.iter().copied().collect();
+            let others = (0u32..).zip(z.iter_mut()).filter(|(t, _)| !allowed.contains(t));
+            others.for_each(|(_, x)| *x = f32::NEG_INFINITY);
+        }
+        for word in &self.bad_words {
+            let Some((last, before)) = word.split_last() else { continue };
+            if generated.ends_with(before) {
+                z[*last as usize] = f32::NEG_INFINITY;
+            }
+        }
+        if let Some(mask) = limits.allowed {
+            let others = (0u32..).zip(z.iter_mut()).filter(|(t, _)| !mask.allows(*t));
+            others.for_each(|(_, x)| *x = f32::NEG_INFINITY);
+        }
+        let is_late = |t: u32| limits.late.contains(&t);
+        if !limits.late.is_empty() && (0u32..).zip(z.iter()).any(|(t, x)| *x > f32::NEG_INFINITY && !is_late(t)) {
+            limits.late.iter().for_each(|t| z[*t as usize] = f32::NEG_INFINITY);
+        }
     }
 
     /// A draw from what the cuts leave. Tokens are ordered by probability, then by number.
@@ -251,7 +294,7 @@ mod tests {
         let mut counts = vec![0.0; logits.len()];
         for seed in 0..20_000 {
             let s = Sampling { seed, ..s.clone() };
-            counts[s.sample(logits, &[], generated).unwrap().token as usize] += 1.0 / 20_000.0;
+            counts[s.sample(logits, &[], generated, Limits::default()).unwrap().token as usize] += 1.0 / 20_000.0;
         }
         counts
     }
@@ -283,7 +326,8 @@ mod tests {
     #[test]
     fn penalties_and_biases_move_logits() {
         let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
-        let token = |s: Sampling, generated: &[u32]| s.sample(&LOGITS, &[1], generated).unwrap().token;
+        let token =
+            |s: Sampling, generated: &[u32]| s.sample(&LOGITS, &[1], generated, Limits::default()).unwrap().token;
         assert_eq!(token(greedy.clone(), &[]), 1);
         assert_eq!(token(Sampling { repetition_penalty: 2.0, ..greedy.clone() }, &[]), 2, "token 1 is in the prompt");
         assert_eq!(token(Sampling { presence_penalty: 1.5, ..greedy.clone() }, &[1, 1]), 2);
@@ -293,9 +337,22 @@ mod tests {
     }
 
     #[test]
+    fn words_are_kept_out_and_ends_come_late() {
+        let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
+        let token = |s: &Sampling, generated: &[u32], late: &[u32]| {
+            s.sample(&LOGITS, &[], generated, Limits { late, ..Limits::default() }).unwrap().token
+        };
+        let bad = Sampling { bad_words: vec![vec![1], vec![4, 2]], ..greedy.clone() };
+        assert_eq!((token(&bad, &[], &[]), token(&bad, &[4], &[])), (2, 0), "2 is bad only after 4");
+        let few = Sampling { allowed_tokens: vec![0, 3], ..greedy.clone() };
+        assert_eq!((token(&few, &[], &[]), token(&few, &[], &[0]), token(&few, &[], &[0, 3])), (0, 3, 0));
+        assert_eq!(token(&greedy, &[], &[1]), 2);
+    }
+
+    #[test]
     fn log_probabilities_are_the_models() {
         let s = Sampling { temperature: 0.0, logprobs: 2, ..Sampling::default() };
-        let got = s.sample(&LOGITS, &[], &[]).unwrap();
+        let got = s.sample(&LOGITS, &[], &[], Limits::default()).unwrap();
         let want = softmax(&LOGITS.map(f64::from));
         assert_eq!((got.top[0].0, got.top[1].0), (1, 2));
         assert!((got.logprob as f64 - want[1].ln()).abs() < 1e-6 && (got.top[1].1 as f64 - want[2].ln()).abs() < 1e-6);
@@ -304,9 +361,10 @@ mod tests {
     #[test]
     fn what_cannot_be_drawn_from_is_an_error() {
         let s = Sampling::default();
-        assert!(s.sample(&[f32::NAN; 3], &[], &[]).is_err());
-        assert!(s.sample(&[f32::INFINITY, 0.0], &[], &[]).is_err());
-        assert_eq!(s.sample(&[f32::NEG_INFINITY, 0.0], &[], &[]).unwrap().token, 1);
+        let sample = |z: &[f32]| s.sample(z, &[], &[], Limits::default());
+        assert!(sample(&[f32::NAN; 3]).is_err());
+        assert!(sample(&[f32::INFINITY, 0.0]).is_err());
+        assert_eq!(sample(&[f32::NEG_INFINITY, 0.0]).unwrap().token, 1);
         assert!(Sampling { top_p: 0.0, ..s.clone() }.check(5).unwrap_err().message.contains("top_p is 0"));
         assert!(Sampling { logit_bias: vec![(5, 1.0)], ..s }.check(5).unwrap_err().message.contains("token 5"));
     }

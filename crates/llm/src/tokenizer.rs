@@ -47,6 +47,8 @@ struct Vocabulary<'a> {
     tokens: Vec<&'a str>,
     /// Control tokens and those that users added: never made from text by merging.
     special: Vec<bool>,
+    /// Of those, tokens that users added: they are text where they are generated (`<tool_call>`).
+    added: Vec<bool>,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -56,14 +58,16 @@ impl<'a> Vocabulary<'a> {
             _ => Err(foreign("a token is not text")),
         };
         let tokens = gguf.array("tokenizer.ggml.tokens")?.iter().map(text).collect::<Result<Vec<_>>>()?;
-        let special = match gguf.metadata().get("tokenizer.ggml.token_type") {
-            Some(Value::Array(types)) => types.iter().map(|t| matches!(t, Value::Int(3 | 4))).collect(),
-            _ => vec![false; tokens.len()],
+        let types = match gguf.metadata().get("tokenizer.ggml.token_type") {
+            Some(Value::Array(types)) => types.iter().map(|t| if let Value::Int(n) = t { *n } else { 1 }).collect(),
+            _ => vec![1; tokens.len()],
         };
+        let special: Vec<bool> = types.iter().map(|t| matches!(t, 3 | 4)).collect();
+        let added = types.iter().map(|t| *t == 4).collect();
         if special.len() != tokens.len() {
             return Err(foreign(format!("{} tokens have {} types", tokens.len(), special.len())));
         }
-        Ok(Vocabulary { gguf, tokens, special })
+        Ok(Vocabulary { gguf, tokens, special, added })
     }
 
     fn added(&self) -> Json {
@@ -162,6 +166,7 @@ impl Tokenizer {
         let adds_bos = gguf.bool("tokenizer.ggml.add_bos_token").unwrap_or(kind == "llama");
         let levels = byte_level();
         let piece = |(i, t): (usize, &&str)| match (vocabulary.special[i], kind) {
+            (true, _) if vocabulary.added[i] => Piece::Text(t.as_bytes().to_vec()),
             (true, _) => Piece::Special(t.to_string()),
             (false, "gpt2") => Piece::Text(t.chars().filter_map(|c| levels.get(&c).copied()).collect()),
             _ => Piece::Text(sentence_piece(t)),
@@ -190,7 +195,10 @@ impl Tokenizer {
         let path = path.as_ref();
         let in_file = |e: String| Error::format(format!("{}: {e}", path.display()));
         let bytes = std::fs::read(path).map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))?;
-        let inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| in_file(e.to_string()))?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| in_file(e.to_string()))?;
+        // Files for training may say that texts are cut and padded; here nothing is lost silently.
+        inner.with_truncation(None).map_err(|e| in_file(e.to_string()))?;
+        inner.with_padding(None);
         let levels = byte_level();
         let added = inner.get_added_tokens_decoder();
         let is_byte_level = inner.get_vocab(false).keys().any(|t| t.starts_with('Ġ'));
@@ -239,6 +247,23 @@ impl Tokenizer {
     /// The tokens of a text that continues another: nothing begins.
     pub fn encode_more(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.inner.encode_fast(text, false).map_err(foreign)?.get_ids().to_vec())
+    }
+    /// Words as the sequences of tokens they are written in, at the beginning of a text and after a space.
+    pub fn words(&self, words: &[String]) -> Result<Vec<Vec<u32>>> {
+        let mut out: Vec<Vec<u32>> = Vec::new();
+        for word in words {
+            for text in [word.clone(), format!(" {}", word.trim_start())] {
+                let tokens = self.encode_more(&text)?;
+                if !tokens.is_empty() && !out.contains(&tokens) {
+                    out.push(tokens);
+                }
+            }
+        }
+        Ok(out)
+    }
+    /// The tokens of a text with those that its template adds around it, as encoders expect.
+    pub fn encode_whole(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.inner.encode_fast(text, true).map_err(foreign)?.get_ids().to_vec())
     }
     /// The bytes of a token; a special one has none. A character may be spread over several tokens.
     pub fn bytes(&self, token: u32) -> &[u8] {

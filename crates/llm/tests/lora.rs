@@ -28,7 +28,7 @@ fn an_adapter_learns_a_text_and_comes_back() {
     let example = Example { tokens: tokens.clone(), is_target: vec![] };
     let settings = FinetuneOptions { steps: 30, batch: 2, length: 32, lr: 1e-2, seed: 1 };
     let mut run = Finetune::new(&model, variables, &[example], settings).unwrap();
-    let losses: Vec<f64> = (0..30).map(|_| run.step().unwrap()).collect();
+    let losses: Vec<f64> = (0..30).map(|_| run.step().unwrap().0).collect();
     drop(run);
     let learned = perplexity(&model, &tokens, 64).unwrap();
     assert!(learned < plain * 0.7 && losses[29] < losses[0], "{plain} to {learned}, {losses:?}");

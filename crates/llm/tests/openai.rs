@@ -173,6 +173,93 @@ fn completions_take_every_form_of_prompt() {
 }
 
 #[test]
+fn texts_have_forms_and_tools_are_called() {
+    let server = Server::start(16, None);
+    let mut body = hello();
+    body["ignore_eos"] = json!(false);
+    (body["max_tokens"], body["temperature"]) = (json!(80), json!(1));
+    let asked = |extra: Json| {
+        let mut body = body.clone();
+        extra.as_object().unwrap().iter().for_each(|(k, v)| body[k.as_str()] = v.clone());
+        let (status, answer) = server.post("/v1/chat/completions", body);
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0].clone()
+    };
+    let schema = json!({"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
+                        "additionalProperties": false});
+    let form = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+    let text = asked(json!({ "response_format": form }))["message"]["content"].as_str().unwrap().to_string();
+    assert!(serde_json::from_str::<Json>(&text).unwrap()["a"].is_u64(), "{text}");
+    let choice = asked(json!({"structured_outputs": {"choice": ["left", "right"]}}));
+    assert!(["left", "right"].contains(&choice["message"]["content"].as_str().unwrap()));
+    assert_eq!(choice["finish_reason"], "stop");
+    // A call that must be made, whole and in parts.
+    let tools = json!([{"type": "function", "function": {"name": "go", "parameters": {
+        "type": "object", "properties": {"to": {"enum": ["a", "b"]}}, "required": ["to"],
+        "additionalProperties": false}}}]);
+    let must = json!({"tools": tools, "tool_choice": "required", "seed": 3, "max_tokens": 100});
+    let choice = asked(must.clone());
+    let call = &choice["message"]["tool_calls"][0]["function"];
+    assert_eq!((&choice["finish_reason"], &call["name"]), (&json!("tool_calls"), &json!("go")), "{choice}");
+    let arguments = call["arguments"].as_str().unwrap();
+    assert!(serde_json::from_str::<Json>(arguments).unwrap()["to"].is_string(), "{arguments}");
+    let mut streamed = body.clone();
+    must.as_object().unwrap().iter().for_each(|(k, v)| streamed[k.as_str()] = v.clone());
+    streamed["stream"] = json!(true);
+    let events = server.stream("/v1/chat/completions", streamed);
+    let chunks: Vec<Json> = events[..events.len() - 1].iter().map(|e| serde_json::from_str(e).unwrap()).collect();
+    let deltas: Vec<&Json> = chunks.iter().map(|c| &c["choices"][0]["delta"]["tool_calls"][0]).collect();
+    let parts: String = deltas.iter().filter_map(|d| d["function"]["arguments"].as_str()).collect();
+    assert_eq!(parts, arguments);
+    assert!(deltas.len() > 3 && chunks.last().unwrap()["choices"][0]["finish_reason"] == "tool_calls");
+    // The newer interface.
+    let response = json!({"input": "hi", "instructions": "be brief", "max_output_tokens": 5, "temperature": 0});
+    let (status, whole) = server.post("/v1/responses", response.clone());
+    assert_eq!((status, &whole["object"]), (200, &json!("response")), "{whole}");
+    let text = whole["output"][0]["content"][0]["text"].as_str().unwrap();
+    let mut streamed = response;
+    streamed["stream"] = json!(true);
+    let (_, _, events) = server.ask("POST", "/v1/responses", "", &streamed.to_string());
+    let events: Vec<Json> =
+        events.lines().filter_map(|l| l.strip_prefix("data: ")).map(|l| serde_json::from_str(l).unwrap()).collect();
+    let deltas: String = events
+        .iter()
+        .filter(|e| e["type"] == "response.output_text.delta")
+        .filter_map(|e| e["delta"].as_str())
+        .collect();
+    assert_eq!((events[0]["type"].as_str(), &deltas[..]), (Some("response.created"), text));
+    assert!(events.iter().enumerate().all(|(i, e)| e["sequence_number"] == i));
+    let last = events.last().unwrap();
+    assert_eq!(last["response"]["usage"], whole["usage"]);
+    // The best of several, a beam, and documents by their nearness.
+    let few = json!({"prompt": "ab", "max_tokens": 4, "n": 2, "best_of": 4, "seed": 1, "ignore_eos": true});
+    assert_eq!(server.post("/v1/completions", few).1["choices"].as_array().unwrap().len(), 2);
+    let beam = json!({"prompt": "ab", "max_tokens": 4, "n": 2, "use_beam_search": true, "ignore_eos": true});
+    assert_eq!(server.post("/v1/completions", beam).1["choices"].as_array().unwrap().len(), 2);
+    let ranked = json!({"query": "abc", "documents": ["xyz", "abc"], "top_n": 1});
+    let (_, ranked) = server.post("/v1/rerank", ranked);
+    assert_eq!((&ranked["results"][0]["index"], ranked["results"].as_array().unwrap().len()), (&json!(1), 1));
+    for (path, body, param) in [
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "xml"}}),
+            "response_format",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}),
+            "tool_choice",
+        ),
+        ("/v1/completions", json!({"prompt": "a", "guided_regex": "("}), "response_format"),
+        ("/v1/responses", json!({"input": "a", "previous_response_id": "x"}), "previous_response_id"),
+    ] {
+        let (status, answer) = server.post(path, body);
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(param)), "{answer}");
+    }
+    assert_eq!(server.post("/v1/load_lora_adapter", json!({"lora_name": "a", "lora_path": "b"})).0, 403);
+}
+
+#[test]
 fn what_cannot_be_answered_says_why() {
     let keys = Keys::parse(r#"[{"key": "0123456789abcdef", "name": "test"}]"#).unwrap();
     let server = Server::start(1, Some(keys));
@@ -219,8 +306,8 @@ fn clients_that_go_away_free_their_kv() {
         drop(s);
     }
     let begun = std::time::Instant::now();
-    while server.api.handle().open() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} are open", server.api.handle().open());
+    while server.api.handle().unwrap().open() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} are open", server.api.handle().unwrap().open());
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(server.metric("vllm:kv_cache_usage_perc"), 0.0);

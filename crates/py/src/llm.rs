@@ -1,8 +1,8 @@
 //! Language models: loading, generation, evaluation.
 
 use crate::error::{OrRaise, value_error};
-use ::llm::engine::{Event, Events, Generation, Handle, Options};
-use ::llm::{Evaluator, LanguageModel, Sampling};
+use ::llm::engine::{Engine, Event, Events, Generation, Handle, Options};
+use ::llm::{BeamOptions, Constraint, Encoder, Evaluator, LanguageModel, Sampling, beam_search};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -32,6 +32,7 @@ impl PyLanguageModel {
         sequences: usize,
         length: usize,
         cache_bytes: usize,
+        draft: Option<PathBuf>,
     ) -> PyResult<PyLanguageModel> {
         let open = || {
             let mut model = LanguageModel::load(&path)?;
@@ -41,7 +42,11 @@ impl PyLanguageModel {
             let evaluator = Evaluator::new(model.decoder.clone());
             let options =
                 Options { sequences_max: sequences.max(1), length_max: length, cache_bytes, ..Options::default() };
-            let handle = Handle::start(Arc::new(model), options, usize::MAX)?;
+            let mut engine = Engine::new(Arc::new(model), options)?;
+            if let Some(path) = draft {
+                engine.set_draft_model(Arc::new(LanguageModel::load(path)?), options)?;
+            }
+            let handle = Handle::of(engine, usize::MAX)?;
             Ok(PyLanguageModel { handle, evaluator })
         };
         py.detach(open).or_raise(py)
@@ -85,17 +90,28 @@ impl PyLanguageModel {
         max_tokens: Option<usize>,
         drawn: (f32, usize, f32, f32, f32),
         penalties: (f32, f32),
-        logit_bias: Vec<(u32, f32)>,
+        limits: (Vec<(u32, f32)>, Vec<u32>, Vec<String>),
         logprobs: usize,
         seed: u64,
         stop: Vec<String>,
         stop_token_ids: Vec<u32>,
-        rules: (bool, usize, i32, usize),
+        rules: (bool, usize, i32, usize, bool),
         timeout: Option<f64>,
+        constraint: Option<(String, String)>,
     ) -> PyResult<PyEvents> {
         let (temperature, top_k, top_p, min_p, repetition_penalty) = drawn;
         let (presence_penalty, frequency_penalty) = penalties;
-        let (ignore_eos, min_tokens, priority, draft) = rules;
+        let (ignore_eos, min_tokens, priority, draft, shows_special) = rules;
+        let (logit_bias, allowed_tokens, words) = limits;
+        let model = self.handle.model();
+        let bad_words = model.tokenizer.words(&words).or_raise(py)?;
+        let guide = match constraint {
+            None => None,
+            Some((kind, text)) => {
+                let constraint = constraint_of(&kind, text)?;
+                Some(py.detach(|| model.guide(&constraint)).or_raise(py)?)
+            }
+        };
         let sampling = Sampling {
             temperature,
             top_k,
@@ -105,6 +121,8 @@ impl PyLanguageModel {
             presence_penalty,
             frequency_penalty,
             logit_bias,
+            allowed_tokens,
+            bad_words,
             logprobs,
             seed,
         };
@@ -118,10 +136,26 @@ impl PyLanguageModel {
             ignores_eos: ignore_eos,
             priority,
             draft,
+            guide,
+            shows_special,
             timeout: timeout.and_then(|s| Duration::try_from_secs_f64(s).ok()),
             ..Generation::default()
         };
         Ok(PyEvents(Mutex::new(Some(self.handle.generate(generation).or_raise(py)?))))
+    }
+    /// The best texts that a beam finds: tokens, sum of log probabilities, score, whether an end token ended it.
+    fn beam_search(
+        &self,
+        py: Python<'_>,
+        prompt: Vec<u32>,
+        width: usize,
+        tokens_max: usize,
+        length_penalty: f64,
+        ignores_eos: bool,
+    ) -> PyResult<Vec<(Vec<u32>, f64, f64, bool)>> {
+        let options = BeamOptions { width, tokens_max, length_penalty, ignores_eos };
+        let beams = py.detach(|| beam_search(&self.handle, &prompt, &options)).or_raise(py)?;
+        Ok(beams.into_iter().map(|b| (b.tokens, b.logprob, b.score, b.is_ended)).collect())
     }
     /// The log probability of each token after the first.
     fn logprobs(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<Vec<f32>> {
@@ -135,6 +169,48 @@ impl PyLanguageModel {
     /// The embedding of a text.
     fn embedding(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<Vec<f32>> {
         py.detach(|| self.evaluator.embedding(&tokens)).or_raise(py)
+    }
+}
+
+fn constraint_of(kind: &str, text: String) -> PyResult<Constraint> {
+    let json = |text: &str| serde_json::from_str(text).map_err(|e| value_error(&e.to_string()));
+    Ok(match kind {
+        "json" => Constraint::Json(json(&text)?),
+        "regex" => Constraint::Regex(text),
+        "grammar" => Constraint::Grammar(text),
+        _ => {
+            let all = json(&text)?;
+            let texts = all.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_string));
+            Constraint::Choice(texts.collect())
+        }
+    })
+}
+
+/// An encoder: texts to embeddings.
+#[pyclass(name = "Encoder", module = "talweg.llm", frozen)]
+struct PyEncoder(Encoder);
+
+#[pymethods]
+impl PyEncoder {
+    /// Opens a folder.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyEncoder> {
+        py.detach(|| Encoder::load(path)).or_raise(py).map(PyEncoder)
+    }
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+    #[getter]
+    fn length_max(&self) -> usize {
+        self.0.length_max()
+    }
+    fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
+        self.0.encode(text).or_raise(py)
+    }
+    /// The embedding of each text, of length one.
+    fn embed(&self, py: Python<'_>, texts: Vec<Vec<u32>>) -> PyResult<Vec<Vec<f32>>> {
+        py.detach(|| self.0.embed(&texts)).or_raise(py)
     }
 }
 
@@ -169,5 +245,6 @@ impl PyEvents {
 /// Adds the classes.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyLanguageModel>()?;
+    m.add_class::<PyEncoder>()?;
     m.add_class::<PyEvents>()
 }

@@ -43,7 +43,7 @@ pub fn check() -> Result<(), String> {
 
 /// Clients and tools of others that talk to `talweg serve`.
 const CLIENTS: &[&str] =
-    &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4"];
+    &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4", "openai>=2"];
 
 /// Tests the inference server with clients of others, in an environment of their own; the inner error says that they
 /// cannot be installed.
@@ -56,9 +56,10 @@ pub fn serving_clients() -> Result<Result<(), String>, String> {
         Err(e) => return Ok(Err(e)),
     };
     // The other tests of the server have run with the rest.
-    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests/test_serve_clients.py"];
+    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
+    let files = ["test_serve_clients.py", "test_llm_clients.py"].map(|f| format!("python/tests/{f}"));
     let mut tests = Command::new(&python);
-    tests.args(args).env("PYTHONPATH", target.join("python"));
+    tests.args(args).args(files).env("PYTHONPATH", target.join("python"));
     let status = tests.status().map_err(|e| format!("{}: {e}", python.display()))?;
     println!("== clients of the inference server: {:.0} s", start.elapsed().as_secs_f64());
     if status.success() { Ok(Ok(())) } else { Err("clients of the inference server failed".into()) }

@@ -1,16 +1,19 @@
 //! The engine: requests in, tokens out, one step at a time. It has no thread; [`super::Handle`] gives it one.
 
+use super::draft::{Drafter, looked_up};
 use super::generation::{Event, Generation, Reason, Sink, Usage};
+use super::guided::{Guided, Masks};
 use super::pace::Pace;
 use super::runner::{Batch, CacheSizes, Runner, cache_width};
 use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
 use super::stats::Stats;
 use crate::load::LanguageModel;
 use crate::models::is_on_host;
-use crate::sample::Sampled;
+use crate::sample::{Limits as DrawLimits, Sampled};
 use crate::text::TextStream;
 use ir::{DType, Error, Result};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -68,6 +71,11 @@ struct Open {
     arrived: Instant,
     last: Option<Instant>,
     cached: Option<usize>,
+    guided: Option<Guided>,
+    /// Whether the constraint is met and allows nothing more.
+    is_complete: bool,
+    /// The row of the adapters' weights; 0: none.
+    adapter: i32,
 }
 
 /// The tokens that a request gets in a step, or why it gets none.
@@ -82,6 +90,8 @@ pub struct Engine {
     stats: Arc<Stats>,
     length_max: usize,
     pace: Pace,
+    masks: Masks,
+    drafter: Option<Drafter>,
 }
 
 impl Engine {
@@ -113,7 +123,8 @@ impl Engine {
             chunk_max: o.chunk_max,
             length_max,
         };
-        let runner = Runner::new(model.decoder.clone(), sizes)?;
+        let mut runner = Runner::new(model.decoder.clone(), sizes)?;
+        model.adapters.iter().for_each(|a| runner.set_adapters(a.clone()));
         let (open, stats) = (BTreeMap::new(), Arc::new(Stats::default()));
         Ok(Engine {
             model,
@@ -123,7 +134,18 @@ impl Engine {
             stats,
             length_max,
             pace: Pace::default(),
+            masks: Masks::default(),
+            drafter: None,
         })
+    }
+    /// Drafts come from this model from now on, where requests ask for any.
+    pub fn set_draft_model(&mut self, draft: Arc<LanguageModel>, options: Options) -> Result<()> {
+        self.drafter = Some(Drafter::new(draft, &self.model, options)?);
+        Ok(())
+    }
+    /// Its model.
+    pub fn model(&self) -> &Arc<LanguageModel> {
+        &self.model
     }
     /// Its counters.
     pub fn stats(&self) -> &Arc<Stats> {
@@ -147,11 +169,23 @@ impl Engine {
     }
 
     /// Adds a request; its events go to the sink.
-    pub fn add(&mut self, g: Generation, sink: Sink) -> Result<RequestId> {
+    pub fn add(&mut self, mut g: Generation, sink: Sink) -> Result<RequestId> {
         let vocabulary = self.model.decoder.vocabulary()?;
         g.sampling.check(vocabulary)?;
         if let Some(t) = g.prompt.iter().find(|t| **t as usize >= vocabulary) {
             return Err(Error::value(format!("the prompt has token {t}, but there are {vocabulary}")));
+        }
+        if g.guide.is_some() && g.ignores_eos {
+            return Err(Error::value("a text with a constraint ends with it; ignore_eos cannot be asked for"));
+        }
+        let guided = g.guide.take().map(|guide| Guided::new(guide, &mut self.masks)).transpose()?;
+        let mut adapter = 0;
+        if let Some(name) = &g.adapter {
+            let adapters = self.model.adapters.as_ref();
+            let adapters = adapters.ok_or_else(|| Error::value(format!("there is no adapter {name:?}")))?;
+            let (choice, salt) = adapters.choice(name)?;
+            adapter = choice;
+            g.salt.extend(salt);
         }
         let mut stops = g.stop_tokens.clone();
         if !g.ignores_eos {
@@ -166,9 +200,26 @@ impl Engine {
         };
         let id = self.scheduler.add(request).map_err(Error::value)?;
         let stream = TextStream::new(&g.stops, g.keeps_stop);
-        let open = Open { generation: g, stream, sink, arrived: Instant::now(), last: None, cached: None };
+        let (arrived, last, cached) = (Instant::now(), None, None);
+        let open = Open { generation: g, stream, sink, arrived, last, cached, guided, is_complete: false, adapter };
         self.open.insert(id, open);
         Ok(id)
+    }
+    /// Loads an adapter under a name.
+    pub fn load_adapter(&mut self, name: &str, folder: &Path) -> Result<()> {
+        self.adapters()?.load(name, folder)
+    }
+    /// Unloads an adapter that no request uses.
+    pub fn unload_adapter(&mut self, name: &str) -> Result<()> {
+        let used = self.open.values().filter(|o| o.generation.adapter.as_deref() == Some(name)).count();
+        if used > 0 {
+            return Err(Error::value(format!("{used} requests use the adapter {name:?}")));
+        }
+        self.adapters()?.unload(name)
+    }
+    fn adapters(&self) -> Result<&Arc<crate::Adapters>> {
+        let none = || Error::value("the model was started without room for adapters");
+        self.model.adapters.as_ref().ok_or_else(none)
     }
     /// Ends a request, if it is still there.
     pub fn abort(&mut self, id: RequestId) {
@@ -178,7 +229,7 @@ impl Engine {
     /// Computes one step; false if there was nothing to do. An error is one of the model: all requests are told.
     pub fn step(&mut self) -> Result<bool> {
         self.expire();
-        self.propose();
+        self.propose()?;
         self.scheduler.set_prefill_max(self.pace.prefill_max());
         let step = self.scheduler.schedule();
         self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);
@@ -215,13 +266,21 @@ impl Engine {
     }
 
     /// Drafts for the requests that ask for them.
-    fn propose(&mut self) {
+    fn propose(&mut self) -> Result<()> {
+        let mut texts = Vec::new();
         for (id, o) in self.open.iter().filter(|(_, o)| o.generation.draft > 0 && o.last.is_some()) {
-            if let Some(s) = self.scheduler.sequence(*id) {
-                let draft = looked_up(s.tokens(), o.generation.draft);
-                self.scheduler.propose(*id, draft);
-            }
+            let Some(s) = self.scheduler.sequence(*id) else { continue };
+            // No more than are still wanted, of which the last comes from the model itself.
+            let left = o.generation.tokens_max.unwrap_or(usize::MAX).saturating_sub(s.generated().len() + 1);
+            texts.push((*id, s.tokens().to_vec(), o.generation.draft.min(left)));
         }
+        texts.retain(|t| t.2 > 0);
+        let drafts = match &mut self.drafter {
+            Some(drafter) if !texts.is_empty() => drafter.propose(texts)?,
+            _ => texts.into_iter().map(|(id, tokens, most)| (id, looked_up(&tokens, most))).collect(),
+        };
+        drafts.into_iter().for_each(|(id, draft)| self.scheduler.propose(id, draft));
+        Ok(())
     }
 
     fn compute(&mut self, step: &Step) -> Result<()> {
@@ -241,11 +300,14 @@ impl Engine {
             let mut tokens = s.tokens()[w.start..w.start + w.count].to_vec();
             tokens.extend(&s.draft()[..w.draft]);
             let logits = if w.samples { 1 + w.draft } else { 0 };
+            let adapter = self.open.get(&w.id).map_or(0, |o| o.adapter);
+            batch.adapters.extend(std::iter::repeat_n(adapter, tokens.len()));
             batch.push(&tokens, w.start, s.blocks(), self.runner.block_tokens(), logits);
         }
         self.stats.step_tokens.record(batch.tokens.len() as f64);
         // A GPU chooses the likeliest tokens itself: logits of many sequences take long to copy.
-        let is_greedy = |w: &Work| w.draft == 0 && self.open.get(&w.id).is_some_and(|o| o.generation.is_greedy());
+        let plain = |o: &Open| o.guided.is_none() && o.generation.is_greedy();
+        let is_greedy = |w: &Work| w.draft == 0 && self.open.get(&w.id).is_some_and(plain);
         if !is_on_host() && step.work.iter().filter(|w| w.samples).all(is_greedy) {
             let drawn = self.runner.run_greedy(batch)?;
             let works = step.work.iter().filter(|w| w.samples);
@@ -279,7 +341,7 @@ impl Engine {
                 Ok(drawn) => {
                     let last = drawn.len() - 1;
                     for (i, one) in drawn.into_iter().enumerate() {
-                        self.tell(id, one, end.filter(|_| i == last));
+                        self.tell(id, one, i == last, end.filter(|_| i == last));
                     }
                 }
                 Err(e) => self.fail(id, e),
@@ -290,27 +352,34 @@ impl Engine {
 
     /// The tokens of a part: one from its last logits, and one more for each token of its draft that was drawn. A draw
     /// depends on the seed and the position alone, so drafts change no token.
-    fn draw(&self, w: &Work, rows: Vec<Vec<f32>>) -> Result<Drawn> {
-        let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get(&w.id)) else {
+    fn draw(&mut self, w: &Work, rows: Vec<Vec<f32>>) -> Result<Drawn> {
+        let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get_mut(&w.id)) else {
             return Err(Error::bug("a scheduled sequence is gone"));
         };
         let g = &o.generation;
         let mut generated = s.generated().to_vec();
         let most = g.tokens_max.unwrap_or(usize::MAX);
         let mut out: Vec<Sampled> = Vec::new();
-        for (i, mut z) in rows.into_iter().enumerate() {
-            let eos = self.model.tokenizer.eos();
-            if generated.len() < g.tokens_min {
-                eos.iter().chain(&g.stop_tokens).for_each(|t| z[*t as usize] = f32::NEG_INFINITY);
-            }
-            let drawn = match g.sampling.sample(&z, &g.prompt, &generated) {
+        let eos = self.model.tokenizer.eos();
+        for (i, z) in rows.into_iter().enumerate() {
+            let ends: Vec<u32> = eos.iter().chain(&g.stop_tokens).copied().collect();
+            let late = if generated.len() < g.tokens_min { &ends[..] } else { &[] };
+            let drawn: Result<(Sampled, bool)> = (|| {
+                let allowed = o.guided.as_mut().map(Guided::mask).transpose()?;
+                let drawn = g.sampling.sample(&z, &g.prompt, &generated, DrawLimits { allowed, late })?;
+                let is_end = g.stop_tokens.contains(&drawn.token) || (!g.ignores_eos && eos.contains(&drawn.token));
+                if let Some(guided) = o.guided.as_mut().filter(|_| !is_end) {
+                    o.is_complete = guided.consume(drawn.token, &mut self.masks)?;
+                }
+                Ok((drawn, is_end || o.is_complete))
+            })();
+            let (drawn, is_end) = match drawn {
                 Ok(drawn) => drawn,
                 Err(e) => return Ok(Err(e.message)),
             };
             let token = drawn.token;
             out.push(drawn);
             generated.push(token);
-            let is_end = g.stop_tokens.contains(&token) || (!g.ignores_eos && eos.contains(&token));
             let is_right = s.draft().get(i) == Some(&token) && i < w.draft;
             if is_end || !is_right || generated.len() >= most {
                 break;
@@ -324,7 +393,7 @@ impl Engine {
         Ok(Ok(out))
     }
 
-    fn tell(&mut self, id: RequestId, drawn: Sampled, end: Option<Finish>) {
+    fn tell(&mut self, id: RequestId, drawn: Sampled, is_last: bool, end: Option<Finish>) {
         let Some(o) = self.open.get_mut(&id) else { return };
         let now = Instant::now();
         match o.last {
@@ -334,9 +403,15 @@ impl Engine {
         o.last = Some(now);
         self.stats.generation_tokens.fetch_add(1, Relaxed);
         let is_end_token = end == Some(Finish::Stop);
-        let bytes: &[u8] = if is_end_token { &[] } else { self.model.tokenizer.bytes(drawn.token) };
+        let t = &self.model.tokenizer;
+        let bytes: &[u8] = match t.special(drawn.token) {
+            _ if is_end_token => &[],
+            Some(name) if o.generation.shows_special => name.as_bytes(),
+            _ => t.bytes(drawn.token),
+        };
         let text = o.stream.push(bytes);
-        let is_stopped = o.stream.is_stopped();
+        // The last token of a step completes a constraint.
+        let is_stopped = o.stream.is_stopped() || (o.is_complete && is_last);
         let event = Event::Token { token: drawn.token, text, logprob: drawn.logprob, top: drawn.top };
         let is_heard = (o.sink)(event);
         let reason = match end {
@@ -365,35 +440,5 @@ impl Engine {
         let Some(mut o) = self.open.remove(&id) else { return };
         self.scheduler.finish(id);
         (o.sink)(Event::Failed(message));
-    }
-}
-
-/// What followed the last tokens where they stood before, at most `most` tokens: prompt lookup.
-fn looked_up(tokens: &[u32], most: usize) -> Vec<u32> {
-    for n in [4, 3, 2] {
-        if tokens.len() <= n {
-            continue;
-        }
-        let (before, last) = (&tokens[..tokens.len() - 1], &tokens[tokens.len() - n..]);
-        if let Some(at) = before.windows(n).rposition(|w| w == last) {
-            // A text that repeats itself up to its end goes on in the draft.
-            let mut all = tokens.to_vec();
-            (0..most).for_each(|i| all.push(all[at + n + i]));
-            return all.split_off(tokens.len());
-        }
-    }
-    Vec::new()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::looked_up;
-
-    #[test]
-    fn texts_repeat_themselves() {
-        assert_eq!(looked_up(&[1, 2, 3, 4, 9, 1, 2], 3), [3, 4, 9]);
-        assert_eq!(looked_up(&[5, 6, 7, 8, 1, 2, 7, 8, 3, 6, 7, 8], 2), [1, 2], "the longer match");
-        assert_eq!(looked_up(&[3, 1, 2, 1, 2], 5), [1, 2, 1, 2, 1]);
-        assert!(looked_up(&[1, 2, 3], 4).is_empty() && looked_up(&[1], 4).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! What a client asks for, and what it is told.
 
+use crate::constrain::Guide;
 use crate::sample::Sampling;
 use std::time::Duration;
 
@@ -28,8 +29,14 @@ pub struct Generation {
     pub salt: Vec<u8>,
     /// Ends the request after this time.
     pub timeout: Option<Duration>,
-    /// Tokens that are drafted by prompt lookup in a step; 0: none.
+    /// Tokens that are drafted in a step, by the draft model or else by prompt lookup; 0: none.
     pub draft: usize,
+    /// The adapter that the text is generated with.
+    pub adapter: Option<String>,
+    /// What the text must look like.
+    pub guide: Option<Guide>,
+    /// Whether special tokens are part of the text.
+    pub shows_special: bool,
 }
 
 impl Generation {
@@ -37,7 +44,8 @@ impl Generation {
     pub fn is_greedy(&self) -> bool {
         let s = &self.sampling;
         let is_plain = s.repetition_penalty == 1.0 && s.presence_penalty == 0.0 && s.frequency_penalty == 0.0;
-        s.temperature == 0.0 && is_plain && s.logit_bias.is_empty() && s.logprobs == 0 && self.tokens_min == 0
+        let is_free = s.logit_bias.is_empty() && s.allowed_tokens.is_empty() && s.bad_words.is_empty();
+        s.temperature == 0.0 && is_plain && is_free && s.logprobs == 0 && self.tokens_min == 0
     }
 }
 

@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 enum Command {
     Add(u64, Box<Generation>, Sink),
     Abort(u64),
+    /// Something that must not happen during a step.
+    Do(Box<dyn FnOnce(&mut Engine) + Send>),
     Stop,
 }
 
@@ -55,8 +57,12 @@ impl Drop for Ticket {
 impl Handle {
     /// Starts an engine that takes at most `open_max` requests at once.
     pub fn start(model: Arc<LanguageModel>, options: Options, open_max: usize) -> Result<Handle> {
+        Handle::of(Engine::new(model, options)?, open_max)
+    }
+    /// Gives an engine a thread.
+    pub fn of(engine: Engine, open_max: usize) -> Result<Handle> {
         let (sender, receiver) = channel();
-        let engine = Engine::new(model.clone(), options)?;
+        let model = engine.model().clone();
         let (stats, length_max) = (engine.stats().clone(), engine.length_max());
         let (open, has_failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let failed = has_failed.clone();
@@ -113,6 +119,21 @@ impl Handle {
         Ok(Ticket { number, sender: self.sender.clone() })
     }
 
+    /// Runs something between two steps of the engine.
+    pub fn between_steps<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Engine) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (to, from) = channel();
+        let work = Box::new(move |engine: &mut Engine| {
+            // Nobody waits for it any more if this fails.
+            let _ = to.send(f(engine));
+        });
+        let ended = || Error::value("the engine has ended");
+        self.sender.send(Command::Do(work)).map_err(|_| ended())?;
+        from.recv().map_err(|_| ended())?
+    }
+
     /// The events of a request, as they come. The request ends when the iterator is dropped.
     pub fn generate(&self, g: Generation) -> Result<Events> {
         let (to, from) = channel();
@@ -160,6 +181,7 @@ fn run(mut engine: Engine, receiver: &Receiver<Command>) -> Result<()> {
                         engine.abort(id);
                     }
                 }
+                Ok(Command::Do(work)) => work(&mut engine),
                 Ok(Command::Stop) => return Ok(()),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) if engine.is_idle() => return Ok(()),

@@ -3,7 +3,9 @@
 
 mod blocks;
 mod core;
+mod draft;
 mod generation;
+mod guided;
 mod handle;
 mod pace;
 mod runner;

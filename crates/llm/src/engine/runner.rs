@@ -1,6 +1,7 @@
 //! A step of a running batch as a compiled program: one per bucket of sizes, replayed as lengths change.
 
 use super::blocks::BlockId;
+use crate::adapters::Adapters;
 use crate::models::Decoder;
 use crate::models::attend::{Attend, Scores, Sequences};
 use crate::models::is_on_host;
@@ -27,6 +28,8 @@ pub struct Batch {
     pub tables: Vec<Vec<BlockId>>,
     /// Tokens whose logits are asked for.
     pub rows: Vec<i32>,
+    /// The adapter of each token, where the model has several.
+    pub adapters: Vec<i32>,
 }
 
 impl Batch {
@@ -59,6 +62,7 @@ pub struct Runner {
     sequences_max: usize,
     /// By the rows of logits, whether the batch is the beginning of one sequence, and whether tokens are chosen.
     traces: Mutex<BTreeMap<(usize, bool, bool), Arc<Traces>>>,
+    adapters: Option<Arc<Adapters>>,
 }
 
 /// Sizes of a KV cache.
@@ -126,7 +130,12 @@ impl Runner {
         let caches = (0..c.layers).map(|_| Ok([cache("keys")?, cache("values")?])).collect::<Result<Vec<_>>>()?;
         let reach = s.length_max.div_ceil(s.block_tokens);
         let (block_tokens, sequences_max) = (s.block_tokens, s.sequences_max);
-        Ok(Runner { decoder, caches, block_tokens, reach, sequences_max, traces: Mutex::default() })
+        let (traces, adapters) = (Mutex::default(), None);
+        Ok(Runner { decoder, caches, block_tokens, reach, sequences_max, traces, adapters })
+    }
+    /// Tokens may use these adapters.
+    pub fn set_adapters(&mut self, adapters: Arc<Adapters>) {
+        self.adapters = Some(adapters);
     }
     /// Tokens of a block.
     pub fn block_tokens(&self) -> usize {
@@ -192,6 +201,7 @@ impl Runner {
             padded(batch.slots, t, -1)?,
             Literal::new([self.sequences_max, self.reach], &tables)?.into(),
             padded(places, t, -1)?,
+            padded(batch.adapters, if self.adapters.is_some() { t } else { 1 }, 0)?,
         ];
         let args: Vec<&Tensor> = inputs.iter().collect();
         let traces = self.traces.lock().entry((rows, is_fresh, is_greedy)).or_default().clone();
@@ -207,11 +217,12 @@ impl Runner {
     }
 
     fn step(&self, a: &[Tensor], rows: usize, is_fresh: bool) -> Result<Tensor> {
-        let [tokens, positions, sequences, slots, tables, places] = a else {
-            return Err(ir::Error::bug("a step has six inputs"));
+        let [tokens, positions, sequences, slots, tables, places, adapters] = a else {
+            return Err(ir::Error::bug("a step has seven inputs"));
         };
         let attend = Paged { caches: &self.caches, tables, sequences, positions, slots, is_fresh };
-        let hidden = self.decoder.hidden(tokens, positions, &attend)?;
+        let hidden = || self.decoder.hidden(tokens, positions, &attend);
+        let hidden = self.adapters.as_ref().map_or_else(hidden, |all| all.with(adapters, hidden))?;
         // The rows are written into place, not indexed: an index may be out of range, and nothing is updated in place
         // before an op that may fail. The caches would be copied at every step.
         let width = self.decoder.config.hidden;

@@ -8,6 +8,7 @@ use super::packed::{Packed, is_on_host};
 use super::weights::{Matrix, Source};
 use ir::{DType, Result};
 use tensor::Tensor;
+use tensor::control::checkpoint;
 
 /// A layer.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Decoder {
     /// The type of the residual stream: f32 on a CPU, 16 bits on a GPU.
     dtype: DType,
     packed: Packed,
+    /// Gradients compute a layer's inner values again instead of keeping them.
+    pub checkpoints: bool,
 }
 
 /// Cosines and sines `[tokens, 1, dims / 2]`.
@@ -71,6 +74,7 @@ impl Decoder {
             rope_factors,
             dtype,
             packed: Packed::default(),
+            checkpoints: false,
             config,
         })
     }
@@ -95,13 +99,25 @@ impl Decoder {
     pub fn step_bytes(&self) -> usize {
         let layer = |l: &Layer| {
             let ffn: usize = match &l.ffn {
-                FeedForward::Dense(m) => m.gate.iter().chain([&m.up, &m.down]).map(|l| l.weight.byte_count()).sum(),
+                FeedForward::Dense(m) => m.byte_count(),
                 FeedForward::Experts(m) => m.byte_count(),
             };
             ffn + l.qkv.iter().chain([&l.output]).map(|l| l.weight.byte_count()).sum::<usize>()
         };
         let head = self.head.as_ref().map_or(self.embedding.byte_count(), |h| h.weight.byte_count());
         head + self.layers.iter().map(layer).sum::<usize>()
+    }
+    /// Bytes of the matrices in memory.
+    pub fn byte_count(&self) -> usize {
+        let layer = |l: &Layer| {
+            let ffn = match &l.ffn {
+                FeedForward::Dense(mlp) => mlp.byte_count(),
+                FeedForward::Experts(moe) => moe.byte_count(),
+            };
+            l.qkv.iter().chain([&l.output]).map(|l| l.weight.byte_count()).sum::<usize>() + ffn
+        };
+        let head = self.head.as_ref().map_or(0, |h| h.weight.byte_count());
+        self.embedding.byte_count() + head + self.layers.iter().map(layer).sum::<usize>()
     }
     /// Linear layers that adapters can be added to.
     pub fn linears(&mut self) -> impl Iterator<Item = &mut Linear> {
@@ -145,7 +161,12 @@ impl Decoder {
             let window = c.layer_window(i);
             let angles = if window > 0 { &local } else { &global };
             let scores = Scores { scale: c.attention_scale, window, softcap: c.attention_softcap };
-            x = layer.forward(&x, c, angles.as_ref(), &|q, k, v| attend.attend(i, q, k, v, scores))?;
+            let forward =
+                |x: &Tensor| layer.forward(x, c, angles.as_ref(), &|q, k, v| attend.attend(i, q, k, v, scores));
+            x = match self.checkpoints {
+                true => checkpoint(|a| Ok(vec![forward(&a[0])?]), &[x])?.remove(0),
+                false => forward(&x)?,
+            };
         }
         Ok(self.norm.forward(&x))
     }

@@ -5,6 +5,9 @@ use super::config::{Activation, Config, Experts};
 use super::packed::Packed;
 use super::weights::{Matrix, Source};
 use ir::{DType, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::thread::ThreadId;
 use tensor::{Tensor, Variable};
 
 /// A low-rank adapter: `x Aᵀ Bᵀ · scale` is added to the result of a linear layer.
@@ -16,6 +19,36 @@ pub struct Lora {
     pub b: Variable,
     /// α / rank.
     pub scale: f64,
+    /// Several adapters side by side, of which each token uses one.
+    pub chosen: Option<Chosen>,
+}
+
+/// The weights of adapters side by side for each token of a pass, `[tokens, adapters · rank]`; none are used outside of
+/// one, nor by passes of other threads.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen(Arc<Mutex<Option<(ThreadId, Tensor)>>>);
+
+impl Chosen {
+    /// Begins or ends a pass.
+    pub fn set(&self, weights: Option<Tensor>) {
+        *self.0.lock() = weights.map(|w| (std::thread::current().id(), w));
+    }
+}
+
+impl Lora {
+    /// What is added to the result for x.
+    fn added(&self, x: &Tensor) -> Option<Tensor> {
+        let [a, b] = [&self.a, &self.b].map(|w| alike(&w.tensor(), x));
+        let inner = x.linear(&a, None);
+        match &self.chosen {
+            None => Some(inner.linear(&b, None) * self.scale),
+            Some(chosen) => {
+                let chosen = chosen.0.lock();
+                let own = chosen.as_ref().filter(|c| c.0 == std::thread::current().id());
+                own.map(|(_, w)| (inner * alike(w, x)).linear(&b, None))
+            }
+        }
+    }
 }
 
 /// x Wᵀ + b.
@@ -62,9 +95,8 @@ impl Linear {
         if let Some(b) = &self.bias {
             y = y + alike(b, x);
         }
-        if let Some(l) = &self.lora {
-            let [a, b] = [&l.a, &l.b].map(|w| alike(&w.tensor(), x));
-            y = y + x.linear(&a, None).linear(&b, None) * l.scale;
+        if let Some(more) = self.lora.as_ref().and_then(|l| l.added(x)) {
+            y = y + more;
         }
         y
     }
@@ -164,6 +196,10 @@ impl Mlp {
         };
         self.down.forward(&inner)
     }
+    /// Bytes of its matrices in memory.
+    pub fn byte_count(&self) -> usize {
+        self.gate.iter().chain([&self.up, &self.down]).map(|l| l.weight.byte_count()).sum()
+    }
     /// Its linear layers.
     pub fn linears(&mut self) -> impl Iterator<Item = &mut Linear> {
         self.gate.iter_mut().chain([&mut self.up, &mut self.down])
@@ -212,9 +248,10 @@ impl Moe {
         let count = |m: &&Matrix| m.sizes().map_or(0, |(rows, columns)| rows * columns);
         [&self.gate, &self.up, &self.down].iter().map(count).sum()
     }
-    /// Bytes of all experts.
+    /// Bytes of its matrices in memory.
     pub fn byte_count(&self) -> usize {
-        [&self.gate, &self.up, &self.down].iter().map(|m| m.byte_count()).sum()
+        let shared = self.shared.as_ref().map_or(0, |s| s.0.byte_count());
+        [&self.router.weight, &self.gate, &self.up, &self.down].map(Matrix::byte_count).iter().sum::<usize>() + shared
     }
 
     /// The weight of every expert for every token `[tokens, experts]`; zero for those not used.

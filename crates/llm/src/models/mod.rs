@@ -12,7 +12,7 @@ mod weights;
 pub use bert::Bert;
 pub use config::{Activation, Config, Experts, Rope, Scaling};
 pub use decoder::Decoder;
-pub use layers::{Linear, Lora};
+pub use layers::{Chosen, Linear, Lora};
 pub use names::peft_name;
 pub use packed::is_on_host;
 pub use weights::{Folder, Matrix, Source};

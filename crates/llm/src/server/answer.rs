@@ -1,19 +1,11 @@
-//! Answers in OpenAI's form, whole or as a stream of server-sent events.
+//! Answers in OpenAI's form.
 
-use super::failure::Failure;
-use crate::engine::{Event, Reason, Ticket, Usage};
+use crate::engine::{Reason, Usage};
 use crate::evaluate::Score;
 use crate::load::LanguageModel;
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
-use bytes::Bytes;
+use crate::tools::{Part, ToolFormat, ToolParser};
 use serde_json::{Map, Value as Json, json};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio::sync::mpsc::Receiver;
 
 /// What all chunks of an answer have in common.
 #[derive(Clone)]
@@ -27,6 +19,10 @@ pub struct Head {
     /// Likeliest tokens that were asked for.
     pub top: usize,
     pub streams_usage: bool,
+    /// How calls are written, if there are tools.
+    pub tools: Option<ToolFormat>,
+    /// Whether several calls are taken.
+    pub has_parallel_calls: bool,
 }
 
 pub fn usage(u: Usage) -> Json {
@@ -61,6 +57,95 @@ impl Scored {
     }
 }
 
+/// A text that was generated.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub text: String,
+    pub tokens: Vec<Scored>,
+    pub reason: Reason,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+impl ToolCall {
+    pub fn json(&self) -> Json {
+        json!({"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}})
+    }
+}
+
+/// A name of its own for a call.
+pub fn call_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!("call_{:016x}{:08x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1) as u32)
+}
+
+impl Head {
+    /// What finds calls in a text, if there are tools.
+    pub fn parser(&self) -> Option<Calls> {
+        let calls = |format| Calls { parser: ToolParser::new(format), most: self.most_calls(), seen: 0 };
+        self.tools.map(calls)
+    }
+    fn most_calls(&self) -> usize {
+        if self.has_parallel_calls { usize::MAX } else { 1 }
+    }
+    /// The text for the reader, and the calls.
+    pub fn parts(&self, text: &str) -> (String, Vec<ToolCall>) {
+        let Some(mut parser) = self.parser() else { return (text.to_string(), Vec::new()) };
+        let (mut read, mut calls) = (String::new(), Vec::<ToolCall>::new());
+        for part in parser.push(text).into_iter().chain(parser.finish()) {
+            match part {
+                Part::Text(t) => read += &t,
+                Part::Call { name, .. } => calls.push(ToolCall { id: call_id(), name, arguments: String::new() }),
+                Part::Arguments { index, text } => calls[index].arguments += &text,
+            }
+        }
+        (read, calls)
+    }
+}
+
+/// Finds calls in a text, no more than are taken.
+pub struct Calls {
+    parser: ToolParser,
+    most: usize,
+    seen: usize,
+}
+
+impl Calls {
+    fn taken(&mut self, parts: Vec<Part>) -> Vec<Part> {
+        let most = self.most;
+        let is_taken = |p: &Part| match p {
+            Part::Text(_) => true,
+            Part::Call { index, .. } | Part::Arguments { index, .. } => *index < most,
+        };
+        let parts: Vec<Part> = parts.into_iter().filter(is_taken).collect();
+        self.seen += parts.iter().filter(|p| matches!(p, Part::Call { .. })).count();
+        parts
+    }
+    pub fn push(&mut self, text: &str) -> Vec<Part> {
+        let parts = self.parser.push(text);
+        self.taken(parts)
+    }
+    pub fn finish(&mut self) -> Vec<Part> {
+        let parts = self.parser.finish();
+        self.taken(parts)
+    }
+    /// Calls so far.
+    pub fn count(&self) -> usize {
+        self.seen
+    }
+}
+
+/// Why a text ended, in OpenAI's words.
+pub fn finish_reason(reason: Reason, calls: usize) -> &'static str {
+    if calls > 0 && reason == Reason::Stop { "tool_calls" } else { reason.name() }
+}
+
 impl Head {
     fn object(&self, is_chunk: bool) -> &'static str {
         match (self.is_chat, is_chunk) {
@@ -69,7 +154,7 @@ impl Head {
             (false, _) => "text_completion",
         }
     }
-    fn body(&self, is_chunk: bool, choices: Json) -> Map<String, Json> {
+    pub fn body(&self, is_chunk: bool, choices: Json) -> Map<String, Json> {
         let all = json!({
             "id": self.id, "object": self.object(is_chunk), "created": self.created, "model": self.served_name,
             "choices": choices,
@@ -96,7 +181,7 @@ impl Head {
                 entry["top_logprobs"] = s.top.iter().map(|(t, l)| self.entry(*t, *l)).collect();
                 entry
             };
-            return json!({"content": tokens.iter().map(one).collect::<Vec<Json>>()});
+            return json!({"content": tokens.iter().map(one).collect::<Vec<Json>>(), "refusal": null});
         }
         let mut offset = 0;
         let mut offsets = Vec::new();
@@ -119,12 +204,18 @@ impl Head {
         })
     }
 
-    /// A whole answer: text, tokens and end of each completion.
-    pub fn whole(&self, all: &[(String, Vec<Scored>, Reason)], used: Usage) -> Json {
-        let choice = |(i, (text, tokens, reason)): (usize, &(String, Vec<Scored>, Reason))| {
-            let mut choice = json!({"index": i, "finish_reason": reason.name(), "logprobs": self.logprobs(tokens)});
+    /// A whole answer.
+    pub fn whole(&self, all: &[Completion], used: Usage) -> Json {
+        let choice = |(i, c): (usize, &Completion)| {
+            let (text, calls) = self.parts(&c.text);
+            let reason = finish_reason(c.reason, calls.len());
+            let mut choice = json!({"index": i, "finish_reason": reason, "logprobs": self.logprobs(&c.tokens)});
             if self.is_chat {
-                choice["message"] = json!({"role": "assistant", "content": text, "refusal": null});
+                let content = if text.is_empty() && !calls.is_empty() { Json::Null } else { json!(text) };
+                choice["message"] = json!({"role": "assistant", "content": content, "refusal": null});
+                if !calls.is_empty() {
+                    choice["message"]["tool_calls"] = calls.iter().map(ToolCall::json).collect();
+                }
             } else {
                 choice["text"] = json!(text);
             }
@@ -135,21 +226,14 @@ impl Head {
         Json::Object(body)
     }
 
-    /// A chunk of a stream.
-    fn chunk(&self, index: usize, text: Option<&str>, role: bool, tokens: &[Scored], reason: Option<Reason>) -> Json {
-        let mut choice = json!({"index": index, "finish_reason": reason.map(Reason::name)});
+    /// A chunk of a stream: a part of a choice, which is a delta of chat or text of a completion.
+    pub fn chunk(&self, index: usize, delta: Delta, tokens: &[Scored], reason: Option<&str>) -> Json {
+        let mut choice = json!({"index": index, "finish_reason": reason});
         choice["logprobs"] = if tokens.is_empty() { Json::Null } else { self.logprobs(tokens) };
         if self.is_chat {
-            let mut delta = Map::new();
-            if role {
-                delta.insert("role".into(), "assistant".into());
-            }
-            if let Some(text) = text {
-                delta.insert("content".into(), text.into());
-            }
-            choice["delta"] = Json::Object(delta);
+            choice["delta"] = delta.json();
         } else {
-            choice["text"] = json!(text.unwrap_or_default());
+            choice["text"] = if let Delta::Text(text) = delta { json!(text) } else { json!("") };
         }
         let mut body = self.body(true, json!([choice]));
         if self.streams_usage {
@@ -159,93 +243,30 @@ impl Head {
     }
 }
 
-fn event(json: &Json) -> Bytes {
-    Bytes::from(format!("data: {json}\n\n"))
+/// What a chunk adds to a message.
+pub enum Delta<'a> {
+    Role,
+    Text(&'a str),
+    Call { index: usize, id: &'a str, name: &'a str },
+    Arguments { index: usize, text: &'a str },
+    Nothing,
 }
 
-/// A stream of events. Dropping it ends its requests.
-pub struct EventStream {
-    head: Head,
-    from: Receiver<(usize, Event)>,
-    _tickets: Vec<Ticket>,
-    /// Completions that have begun, and those that have ended.
-    begun: Vec<bool>,
-    used: Vec<Usage>,
-    ready: std::collections::VecDeque<Bytes>,
-    is_over: bool,
-}
-
-impl EventStream {
-    pub fn response(head: Head, from: Receiver<(usize, Event)>, tickets: Vec<Ticket>) -> Response {
-        let begun = vec![false; tickets.len()];
-        let ready = std::collections::VecDeque::new();
-        let stream = EventStream { head, from, _tickets: tickets, begun, used: Vec::new(), ready, is_over: false };
-        let mut response = Response::new(Body::from_stream(stream));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Proxies must not collect events.
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        response
-    }
-
-    fn take(&mut self, index: usize, e: Event) {
-        if self.head.is_chat && !std::mem::replace(&mut self.begun[index], true) {
-            self.ready.push_back(event(&self.head.chunk(index, Some(""), true, &[], None)));
-        }
-        match e {
-            Event::Token { token, text, logprob, top } => {
-                let scored = Scored { token, logprob: Some(logprob), top };
-                if !text.is_empty() || self.head.has_logprobs {
-                    self.ready.push_back(event(&self.head.chunk(index, Some(&text), false, &[scored], None)));
-                }
+impl Delta<'_> {
+    fn json(&self) -> Json {
+        match self {
+            Delta::Role => json!({"role": "assistant", "content": ""}),
+            Delta::Text(text) => json!({"content": text}),
+            Delta::Call { index, id, name } => {
+                let call = json!({
+                    "index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""},
+                });
+                json!({"tool_calls": [call]})
             }
-            Event::Done { reason, text, usage: used } => {
-                let text = if text.is_empty() { None } else { Some(&text[..]) };
-                self.ready.push_back(event(&self.head.chunk(index, text, false, &[], Some(reason))));
-                self.used.push(used);
-                if self.used.len() == self.begun.len() {
-                    self.finish();
-                }
+            Delta::Arguments { index, text } => {
+                json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
             }
-            Event::Failed(e) => {
-                // The status was sent long ago.
-                self.ready.push_back(event(&Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e).json()));
-                self.is_over = true;
-            }
-        }
-    }
-    fn finish(&mut self) {
-        if self.head.streams_usage {
-            let mut body = self.head.body(true, json!([]));
-            body.insert("usage".into(), usage(total(&self.used)));
-            self.ready.push_back(event(&Json::Object(body)));
-        }
-        self.ready.push_back(Bytes::from_static(b"data: [DONE]\n\n"));
-        self.is_over = true;
-    }
-}
-
-impl futures_core::Stream for EventStream {
-    type Item = Result<Bytes, Infallible>;
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(bytes) = self.ready.pop_front() {
-                return Poll::Ready(Some(Ok(bytes)));
-            }
-            if self.is_over {
-                return Poll::Ready(None);
-            }
-            match self.from.poll_recv(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some((index, e))) => self.take(index, e),
-                // The engine is gone, or the reader was too slow.
-                Poll::Ready(None) => {
-                    let e = Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the stream was ended by the server");
-                    self.ready.push_back(event(&e.json()));
-                    self.is_over = true;
-                }
-            }
+            Delta::Nothing => json!({}),
         }
     }
 }

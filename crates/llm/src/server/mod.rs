@@ -1,9 +1,12 @@
 //! OpenAI's interface over HTTP: chat, completions, embeddings, models; streams as server-sent events.
 
 mod answer;
+mod embed;
 mod failure;
 mod request;
+mod responses;
 mod routes;
+mod stream;
 
 pub use routes::{Api, router};
 pub use serve::Keys;

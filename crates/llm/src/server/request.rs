@@ -1,6 +1,7 @@
 //! From the JSON of a request to what the engine takes.
 
 use super::failure::Failure;
+use crate::constrain::Constraint;
 use crate::engine::Generation;
 use crate::load::LanguageModel;
 use crate::sample::Sampling;
@@ -20,8 +21,14 @@ const LOGPROBS_MAX: u64 = 20;
 pub struct Wanted {
     /// The same for each completion; the prompt is empty.
     pub generation: Generation,
-    /// Completions of each prompt.
+    /// Completions of each prompt that are answered.
     pub count: usize,
+    /// Completions of each prompt that are generated; the likeliest are answered.
+    pub best_of: usize,
+    /// Beam search with this length penalty.
+    pub beams: Option<f64>,
+    /// What the text must look like.
+    pub constraint: Option<Constraint>,
     pub streams: bool,
     pub streams_usage: bool,
     pub has_logprobs: bool,
@@ -45,9 +52,12 @@ fn size(body: &Json, key: &'static str) -> Parsed<Option<u64>> {
         v => v.as_u64().map(Some).ok_or_else(|| bad(key, "a whole number that is not negative")),
     }
 }
-fn flag(body: &Json, key: &'static str) -> Parsed<bool> {
+pub fn flag(body: &Json, key: &'static str) -> Parsed<bool> {
+    flag_or(body, key, false)
+}
+pub fn flag_or(body: &Json, key: &'static str, default: bool) -> Parsed<bool> {
     match &body[key] {
-        Json::Null => Ok(false),
+        Json::Null => Ok(default),
         v => v.as_bool().ok_or_else(|| bad(key, "true or false")),
     }
 }
@@ -66,8 +76,8 @@ pub fn texts(body: &Json, key: &'static str) -> Parsed<Vec<String>> {
 }
 
 /// Prompts: a text, texts, tokens, or lists of tokens.
-pub fn prompts(model: &LanguageModel, body: &Json, key: &'static str) -> Parsed<Vec<Vec<u32>>> {
-    let encode = |t: &str| model.tokenizer.encode(t).map_err(|e| Failure::invalid(key, e.message));
+pub fn prompts(encode: &dyn Fn(&str) -> ir::Result<Vec<u32>>, body: &Json, key: &'static str) -> Parsed<Vec<Vec<u32>>> {
+    let encode = |t: &str| encode(t).map_err(|e| Failure::invalid(key, e.message));
     let token = |v: &Json| v.as_u64().and_then(|n| u32::try_from(n).ok());
     let tokens = |all: &[Json]| all.iter().map(token).collect::<Option<Vec<u32>>>();
     let wrong = || bad(key, "a text, texts, tokens, or lists of tokens");
@@ -90,9 +100,101 @@ pub fn prompts(model: &LanguageModel, body: &Json, key: &'static str) -> Parsed<
     Ok(prompts)
 }
 
+/// What the text must look like: OpenAI's `response_format`, or vLLM's `structured_outputs` and `guided_…`.
+fn constraint(body: &Json) -> Parsed<Option<Constraint>> {
+    let format = &body["response_format"];
+    let schema = |v: &Json, key: &'static str| match v {
+        Json::String(text) => serde_json::from_str(text).map_err(|e| bad(key, &format!("a JSON schema: {e}"))),
+        Json::Object(_) | Json::Bool(true) => Ok(v.clone()),
+        _ => Err(bad(key, "a JSON schema")),
+    };
+    let text = |v: &Json, key| v.as_str().map(str::to_string).ok_or_else(|| bad(key, "a text"));
+    let mut all = Vec::new();
+    match format["type"].as_str() {
+        None if format.is_null() => {}
+        Some("text") => {}
+        Some("json_object") => all.push(Constraint::Json(serde_json::json!({"type": "object"}))),
+        Some("json_schema") => all.push(Constraint::Json(schema(&format["json_schema"]["schema"], "response_format")?)),
+        Some("regex") => all.push(Constraint::Regex(text(&format["pattern"], "response_format")?)),
+        Some("grammar") => all.push(Constraint::Grammar(text(&format["grammar"], "response_format")?)),
+        _ => return Err(bad("response_format", "of type text, json_object, json_schema, regex or grammar")),
+    }
+    let own = &body["structured_outputs"];
+    let pairs: [(&'static str, &Json, &str); 10] = [
+        ("structured_outputs", own, "json"),
+        ("structured_outputs", own, "regex"),
+        ("structured_outputs", own, "choice"),
+        ("structured_outputs", own, "grammar"),
+        ("structured_outputs", own, "json_object"),
+        ("guided_json", body, "guided_json"),
+        ("guided_regex", body, "guided_regex"),
+        ("guided_choice", body, "guided_choice"),
+        ("guided_grammar", body, "guided_grammar"),
+        ("guided_json_object", body, "guided_json_object"),
+    ];
+    for (key, from, name) in pairs {
+        let value = &from[name];
+        if value.is_null() || *value == Json::Bool(false) {
+            continue;
+        }
+        all.push(match name.trim_start_matches("guided_") {
+            "json" => Constraint::Json(schema(value, key)?),
+            "regex" => Constraint::Regex(text(value, key)?),
+            "grammar" => Constraint::Grammar(text(value, key)?),
+            "json_object" => Constraint::Json(serde_json::json!({"type": "object"})),
+            _ => {
+                let each = value.as_array().ok_or_else(|| bad(key, "a list of texts"))?;
+                Constraint::Choice(each.iter().map(|v| text(v, key)).collect::<Parsed<Vec<String>>>()?)
+            }
+        });
+    }
+    match all.len() {
+        0 | 1 => Ok(all.pop()),
+        _ => Err(Failure::invalid("structured_outputs", "a text can have one constraint only")),
+    }
+}
+
+/// Tools that may be called: those of the request that its choice leaves, and whether one must be.
+pub fn tools(body: &Json) -> Parsed<(Vec<Json>, bool)> {
+    let wrong = || bad("tools", "a list of functions with names");
+    let all = match &body["tools"] {
+        Json::Null => Vec::new(),
+        v => v.as_array().ok_or_else(wrong)?.clone(),
+    };
+    if all.iter().any(|t| t["type"] != "function" || !t["function"]["name"].is_string()) {
+        return Err(wrong());
+    }
+    let choice = &body["tool_choice"];
+    if let Some(name) = choice["function"]["name"].as_str() {
+        let named: Vec<Json> = all.into_iter().filter(|t| t["function"]["name"] == name).collect();
+        if named.is_empty() {
+            return Err(bad("tool_choice", &format!("the name of a tool, and {name:?} is none")));
+        }
+        return Ok((named, true));
+    }
+    match choice.as_str() {
+        Some("none") => Ok((Vec::new(), false)),
+        Some("required") if all.is_empty() => Err(bad("tool_choice", "auto or none without tools")),
+        Some("required") => Ok((all, true)),
+        Some("auto") => Ok((all, false)),
+        None if choice.is_null() => Ok((all, false)),
+        _ => Err(bad("tool_choice", "none, auto, required or a function")),
+    }
+}
+
+/// A list of tokens.
+fn token_list(body: &Json, key: &'static str) -> Parsed<Vec<u32>> {
+    let wrong = || bad(key, "a list of tokens");
+    let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
+    match &body[key] {
+        Json::Null => Ok(Vec::new()),
+        v => v.as_array().ok_or_else(wrong)?.iter().map(one).collect(),
+    }
+}
+
 impl Wanted {
     /// Reads what chat and completions have in common.
-    pub fn read(model: &LanguageModel, body: &Json, is_chat: bool) -> Parsed<Wanted> {
+    pub fn read(model: &LanguageModel, body: &Json, is_chat: bool, draft: usize) -> Parsed<Wanted> {
         let given = size(body, "max_completion_tokens")?.or(size(body, "max_tokens")?);
         let tokens_max = match (given, is_chat) {
             (Some(n), _) => Some(n as usize),
@@ -108,18 +210,14 @@ impl Wanted {
             (top.is_some(), within("logprobs", top.unwrap_or(0), LOGPROBS_MAX)?)
         };
         let sampling = Wanted::sampling(model, body, logprobs)?;
-        let stop_tokens = match &body["stop_token_ids"] {
-            Json::Null => Vec::new(),
-            v => {
-                let wrong = || bad("stop_token_ids", "a list of tokens");
-                let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
-                v.as_array().ok_or_else(wrong)?.iter().map(one).collect::<Parsed<Vec<u32>>>()?
-            }
-        };
-        match body["response_format"]["type"].as_str() {
-            None | Some("text") => {}
-            Some(other) => return Err(Failure::invalid("response_format", format!("{other:?} is not supported"))),
+        let stop_tokens = token_list(body, "stop_token_ids")?;
+        let best_of = if is_chat { None } else { size(body, "best_of")? };
+        let best_of = within("best_of", best_of.unwrap_or(count as u64), COUNT_MAX)?;
+        if best_of < count {
+            return Err(bad("best_of", &format!("at least n, which is {count}")));
         }
+        let beams =
+            if flag(body, "use_beam_search")? { Some(float(body, "length_penalty", 1.0)? as f64) } else { None };
         let timeout = match &body["timeout"] {
             Json::Null => None,
             v => Some(
@@ -140,12 +238,19 @@ impl Wanted {
             priority: body["priority"].as_i64().unwrap_or(0) as i32,
             salt: body["cache_salt"].as_str().unwrap_or_default().as_bytes().to_vec(),
             timeout,
-            draft: within("draft_tokens", size(body, "draft_tokens")?.unwrap_or(0), DRAFT_MAX)?,
+            draft: within("draft_tokens", size(body, "draft_tokens")?.unwrap_or(draft as u64), DRAFT_MAX)?,
+            adapter: None,
+            guide: None,
+            shows_special: !flag_or(body, "skip_special_tokens", true)?,
         };
         let streams = flag(body, "stream")?;
         let streams_usage = flag(&body["stream_options"], "include_usage")?;
         let echoes = !is_chat && flag(body, "echo")?;
-        Ok(Wanted { generation, count, streams, streams_usage, has_logprobs, echoes })
+        if streams && (beams.is_some() || best_of > count) {
+            return Err(Failure::invalid("stream", "the best of several texts cannot be streamed"));
+        }
+        let constraint = constraint(body)?;
+        Ok(Wanted { generation, count, best_of, beams, constraint, streams, streams_usage, has_logprobs, echoes })
     }
 
     fn sampling(model: &LanguageModel, body: &Json, logprobs: usize) -> Parsed<Sampling> {
@@ -164,6 +269,8 @@ impl Wanted {
             Some(k) => k.max(0) as usize,
             None => makers.top_k,
         };
+        let words = model.tokenizer.words(&texts(body, "bad_words")?);
+        let bad_words = words.map_err(|e| Failure::invalid("bad_words", e.message))?;
         let sampling = Sampling {
             temperature: float(body, "temperature", makers.temperature)?,
             top_k,
@@ -173,6 +280,8 @@ impl Wanted {
             presence_penalty: float(body, "presence_penalty", 0.0)?,
             frequency_penalty: float(body, "frequency_penalty", 0.0)?,
             logit_bias,
+            allowed_tokens: token_list(body, "allowed_token_ids")?,
+            bad_words,
             logprobs,
             seed,
         };
@@ -189,7 +298,7 @@ impl Wanted {
                 let e = format!("the prompt has {} tokens, but at most {} fit", prompt.len(), length_max - 1);
                 return Err(Failure { code: Some("context_length_exceeded"), ..Failure::invalid("messages", e) });
             }
-            for i in 0..self.count {
+            for i in 0..self.best_of {
                 let mut g = Generation { prompt: prompt.clone(), ..self.generation.clone() };
                 g.sampling.seed = g.sampling.seed.wrapping_add(i as u64);
                 out.push(g);

@@ -1,14 +1,19 @@
 //! Routes of the server.
 
-use super::answer::{EventStream, Head, Scored, total};
+use super::answer::{Completion, Head, Scored, total};
+use super::embed::{embed, rerank};
 use super::failure::Failure;
-use super::request::{Wanted, prompts};
+use super::request::{Wanted, flag_or, prompts, tools};
+use super::responses;
+use super::stream::{Chunks, streamed};
+use crate::beam::{BeamOptions, beam_search};
+use crate::encoder::Encoder;
 use crate::engine::{Event, Generation, Handle, Reason, Refused, Ticket, Usage};
 use crate::evaluate::Evaluator;
 use crate::load::LanguageModel;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -27,11 +32,16 @@ const BEHIND_MAX: usize = 4096;
 
 /// A model behind HTTP.
 pub struct Api {
-    handle: Handle,
-    evaluator: Arc<Evaluator>,
+    pub(super) handle: Option<Arc<Handle>>,
+    pub(super) encoder: Option<Arc<Encoder>>,
+    evaluator: Option<Arc<Evaluator>>,
     /// One text at a time is evaluated without a cache.
     evaluating: tokio::sync::Semaphore,
     name: String,
+    /// Tokens that are drafted where a request does not say.
+    draft: usize,
+    /// Whether clients may load and unload adapters.
+    takes_adapters: bool,
     created: u64,
     keys: Option<Keys>,
     is_draining: AtomicBool,
@@ -40,34 +50,97 @@ pub struct Api {
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
+fn not_found(name: &str) -> Failure {
+    let e = Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} does not exist"));
+    Failure { code: Some("model_not_found"), param: Some("model"), ..e }
+}
+fn internal(e: impl std::fmt::Display) -> Failure {
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string())
+}
+
+/// How an answer is written.
+enum Form<'a> {
+    Choices,
+    Response(&'a Json),
+}
 
 impl Api {
     /// Serves an engine's model under a name.
     pub fn new(handle: Handle, name: &str, keys: Option<Keys>) -> Api {
         let evaluator = Arc::new(Evaluator::new(handle.model().decoder.clone()));
-        let evaluating = tokio::sync::Semaphore::new(1);
-        let is_draining = AtomicBool::new(false);
-        Api { handle, evaluator, evaluating, name: name.to_string(), created: now(), keys, is_draining }
+        Api { handle: Some(Arc::new(handle)), evaluator: Some(evaluator), ..Api::empty(name, keys) }
     }
-    /// The engine.
-    pub fn handle(&self) -> &Handle {
-        &self.handle
+    /// Serves an encoder under a name: embeddings and re-ranking only.
+    pub fn of_encoder(encoder: Encoder, name: &str, keys: Option<Keys>) -> Api {
+        Api { encoder: Some(Arc::new(encoder)), ..Api::empty(name, keys) }
+    }
+    fn empty(name: &str, keys: Option<Keys>) -> Api {
+        Api {
+            handle: None,
+            encoder: None,
+            evaluator: None,
+            evaluating: tokio::sync::Semaphore::new(1),
+            name: name.to_string(),
+            draft: 0,
+            takes_adapters: false,
+            created: now(),
+            keys,
+            is_draining: AtomicBool::new(false),
+        }
+    }
+    /// The encoder embeds and re-ranks, not the language model.
+    pub fn with_encoder(self, encoder: Encoder) -> Api {
+        Api { encoder: Some(Arc::new(encoder)), ..self }
+    }
+    /// Tokens that are drafted where a request does not say.
+    pub fn with_draft(self, draft: usize) -> Api {
+        Api { draft, ..self }
+    }
+    /// Clients may load adapters from folders of this machine, and unload them.
+    pub fn with_adapter_updates(self) -> Api {
+        Api { takes_adapters: true, ..self }
+    }
+    /// The name that clients use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The engine, if texts are generated.
+    pub fn handle(&self) -> Option<&Handle> {
+        self.handle.as_deref()
     }
     /// Takes no more requests.
     pub fn start_draining(&self) {
         self.is_draining.store(true, Relaxed);
     }
-    fn model(&self) -> &Arc<LanguageModel> {
-        self.handle.model()
+    fn generator(&self) -> Result<&Arc<Handle>, Failure> {
+        let none = || Failure::new(StatusCode::NOT_FOUND, format!("{} is an encoder: it generates no text", self.name));
+        self.handle.as_ref().ok_or_else(none)
     }
-    fn check_model(&self, body: &Json) -> Result<(), Failure> {
+    fn model(&self) -> Result<&Arc<LanguageModel>, Failure> {
+        Ok(self.generator()?.model())
+    }
+    /// The model that a request names, and the adapter if it names one.
+    fn named(&self, body: &Json) -> Result<(Arc<LanguageModel>, Option<String>), Failure> {
+        let model = self.model()?.clone();
         match body["model"].as_str() {
-            None => Ok(()),
-            Some(name) if name == self.name || name == "default" => Ok(()),
-            Some(name) => {
-                let e = Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} does not exist"));
-                Err(Failure { code: Some("model_not_found"), param: Some("model"), ..e })
-            }
+            None => Ok((model, None)),
+            Some(name) if name == self.name || name == "default" => Ok((model, None)),
+            Some(name) => match self.adapter_names().into_iter().find(|n| n == name) {
+                Some(adapter) => Ok((model, Some(adapter))),
+                None => Err(not_found(name)),
+            },
+        }
+    }
+    fn adapter_names(&self) -> Vec<String> {
+        let adapters = self.handle().and_then(|h| h.model().adapters.as_ref());
+        adapters.map_or_else(Vec::new, |a| a.names())
+    }
+    /// The name of the model that embeds, if the request means it.
+    pub(super) fn check_embedder(&self, body: &Json) -> Result<String, Failure> {
+        let own = self.encoder.as_ref().map_or(&self.name, |e| &e.name);
+        match body["model"].as_str() {
+            Some(name) if name != self.name && name != own && name != "default" => Err(not_found(name)),
+            _ => Ok(own.clone()),
         }
     }
 
@@ -77,7 +150,7 @@ impl Api {
         let mut tickets = Vec::new();
         for (i, g) in all.into_iter().enumerate() {
             let to = to.clone();
-            let taken = self.handle.submit(g, Box::new(move |e| to.try_send((i, e)).is_ok()));
+            let taken = self.generator()?.submit(g, Box::new(move |e| to.try_send((i, e)).is_ok()));
             tickets.push(taken.map_err(|e| match e {
                 Refused::Overloaded => Failure::overloaded(),
                 Refused::Ended => Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the engine has ended"),
@@ -86,53 +159,127 @@ impl Api {
         Ok((from, tickets))
     }
 
-    async fn evaluate<T: Send + 'static>(
+    /// Runs what takes long on a thread that may wait; an error is one of the request.
+    pub(super) async fn compute<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> ir::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let _turn = self.evaluating.acquire().await;
+        let done = tokio::task::spawn_blocking(f).await.map_err(internal)?;
+        done.map_err(|e| Failure::new(StatusCode::BAD_REQUEST, e.message))
+    }
+    pub(super) async fn evaluate<T: Send + 'static>(
         &self,
         f: impl FnOnce(&Evaluator) -> ir::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        let _turn = self.evaluating.acquire().await;
-        let evaluator = self.evaluator.clone();
-        let done = tokio::task::spawn_blocking(move || f(&evaluator)).await;
-        let done = done.map_err(|e| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
-        done.map_err(|e| Failure::new(StatusCode::BAD_REQUEST, e.message))
+        let evaluator = self.evaluator.clone().ok_or_else(|| internal("there is no model to evaluate with"))?;
+        self.compute(move || f(&evaluator)).await
+    }
+
+    /// Compiles what the text must look like.
+    async fn constrain(&self, w: &mut Wanted) -> Result<(), Failure> {
+        let Some(constraint) = w.constraint.take() else { return Ok(()) };
+        let model = self.model()?.clone();
+        let compiled = tokio::task::spawn_blocking(move || model.guide(&constraint)).await.map_err(internal)?;
+        let param = "response_format";
+        w.generation.guide = Some(compiled.map_err(|e| Failure::invalid(param, e.message))?);
+        Ok(())
     }
 
     /// Generates the completions of a request.
-    async fn answer(&self, is_chat: bool, prompts: Vec<Vec<u32>>, w: Wanted) -> Result<Response, Failure> {
-        let prefix = if is_chat { "chatcmpl" } else { "cmpl" };
-        let head = Head {
-            id: format!("{prefix}-{:016x}", RandomState::new().hash_one(0)),
-            created: now(),
-            model: self.model().clone(),
-            served_name: self.name.clone(),
-            is_chat,
-            has_logprobs: w.has_logprobs,
-            top: w.generation.sampling.logprobs,
-            streams_usage: w.streams_usage,
-        };
+    async fn answer(
+        &self,
+        mut head: Head,
+        prompts: Vec<Vec<u32>>,
+        mut w: Wanted,
+        form: Form<'_>,
+    ) -> Result<Response, Failure> {
+        (head.has_logprobs, head.top, head.streams_usage) =
+            (w.has_logprobs, w.generation.sampling.logprobs, w.streams_usage);
+        if let Some(adapter) = &w.generation.adapter {
+            head.served_name = adapter.clone();
+            if w.echoes && w.has_logprobs {
+                return Err(Failure::invalid("echo", "echo has no log probabilities for adapters"));
+            }
+            if w.beams.is_some() {
+                return Err(Failure::invalid("use_beam_search", "beam search takes no adapter"));
+            }
+        }
         if w.generation.tokens_max == Some(0) {
             return self.echo_only(head, prompts, &w).await;
         }
-        let all = w.generations(&prompts, self.handle.length_max())?;
-        let count = all.len();
-        let (from, tickets) = self.submit(all)?;
-        if w.streams {
-            return Ok(EventStream::response(head, from, tickets));
-        }
-        let (mut done, used) = collect(from, count).await?;
-        drop(tickets);
+        self.constrain(&mut w).await?;
+        let all = w.generations(&prompts, self.generator()?.length_max())?;
+        let (mut done, used) = match w.beams {
+            Some(penalty) => self.beams(&prompts, &w, penalty).await?,
+            None => {
+                let count = all.len();
+                let (from, tickets) = self.submit(all)?;
+                if w.streams {
+                    return Ok(match form {
+                        Form::Choices => streamed(Chunks::new(head, count), from, tickets),
+                        Form::Response(body) => streamed(responses::Events::new(head, body), from, tickets),
+                    });
+                }
+                let (done, used) = collect(from, count).await?;
+                drop(tickets);
+                (best(done, w.best_of, w.count), used)
+            }
+        };
         if w.echoes {
             for (i, choice) in done.iter_mut().enumerate() {
                 let (text, mut tokens) = self.echoed(&head, &prompts[i / w.count]).await?;
-                tokens.append(&mut choice.1);
-                (choice.0, choice.1) = (text + &choice.0, tokens);
+                tokens.append(&mut choice.tokens);
+                (choice.text, choice.tokens) = (text + &choice.text, tokens);
             }
         }
-        Ok(json_response(&head.whole(&done, used)))
+        Ok(json_response(&match form {
+            Form::Choices => head.whole(&done, used),
+            Form::Response(body) => responses::whole(&head, body, &done[0], used),
+        }))
     }
+
+    /// Beam search after each prompt.
+    async fn beams(&self, prompts: &[Vec<u32>], w: &Wanted, length_penalty: f64) -> Result<Completions, Failure> {
+        let g = &w.generation;
+        if g.guide.is_some() || !g.stops.is_empty() || w.has_logprobs {
+            let e = "a beam search takes no stop strings, constraints or log probabilities";
+            return Err(Failure::invalid("use_beam_search", e));
+        }
+        let tokens_max = g.tokens_max.unwrap_or(usize::MAX);
+        let options = BeamOptions { width: w.best_of, tokens_max, length_penalty, ignores_eos: g.ignores_eos };
+        let (mut all, mut used) = (Vec::new(), Usage::default());
+        for prompt in prompts {
+            let (handle, options, prompt) = (self.generator()?.clone(), options.clone(), prompt.clone());
+            used.prompt += prompt.len();
+            let found = self.compute(move || beam_search(&handle, &prompt, &options)).await?;
+            for beam in found.into_iter().take(w.count) {
+                used.generated += beam.tokens.len();
+                let text = self.model()?.tokenizer.decode(&beam.tokens);
+                let reason = if beam.is_ended { Reason::Stop } else { Reason::Length };
+                all.push(Completion { text, tokens: Vec::new(), reason });
+            }
+        }
+        Ok((all, used))
+    }
+    fn head(&self, prefix: &str, is_chat: bool) -> Result<Head, Failure> {
+        Ok(Head {
+            id: format!("{prefix}-{:016x}", RandomState::new().hash_one(0)),
+            created: now(),
+            model: self.model()?.clone(),
+            served_name: self.name.clone(),
+            is_chat,
+            has_logprobs: false,
+            top: 0,
+            streams_usage: false,
+            tools: None,
+            has_parallel_calls: true,
+        })
+    }
+
     /// A prompt's text, and its tokens with their log probabilities if they are asked for.
     async fn echoed(&self, head: &Head, prompt: &[u32]) -> Result<(String, Vec<Scored>), Failure> {
-        let text = self.model().tokenizer.decode(prompt);
+        let text = head.model.tokenizer.decode(prompt);
         let scores = if head.has_logprobs {
             let tokens = prompt.to_vec();
             self.evaluate(move |e| e.scores(&tokens)).await?
@@ -151,30 +298,30 @@ impl Api {
         let (mut all, mut used) = (Vec::new(), Usage::default());
         for prompt in &prompts {
             let (text, tokens) = self.echoed(&head, prompt).await?;
-            all.push((text, tokens, Reason::Length));
+            all.push(Completion { text, tokens, reason: Reason::Length });
             used.prompt += prompt.len();
         }
         Ok(json_response(&head.whole(&all, used)))
     }
 }
 
-/// The text, the tokens and the end of each completion, and what all used.
-type Completions = (Vec<(String, Vec<Scored>, Reason)>, Usage);
+/// Completions, and what all used.
+type Completions = (Vec<Completion>, Usage);
 
 async fn collect(mut from: Receiver<(usize, Event)>, count: usize) -> Result<Completions, Failure> {
-    let mut all: Vec<(String, Vec<Scored>, Reason)> = vec![(String::new(), Vec::new(), Reason::Aborted); count];
+    let none = Completion { text: String::new(), tokens: Vec::new(), reason: Reason::Aborted };
+    let mut all = vec![none; count];
     let mut used = Vec::new();
     while used.len() < count {
-        let gone = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine has ended");
-        let (i, e) = from.recv().await.ok_or_else(gone)?;
+        let (i, e) = from.recv().await.ok_or_else(|| internal("the engine has ended"))?;
         match e {
             Event::Token { token, text, logprob, top } => {
-                all[i].0 += &text;
-                all[i].1.push(Scored { token, logprob: Some(logprob), top });
+                all[i].text += &text;
+                all[i].tokens.push(Scored { token, logprob: Some(logprob), top });
             }
             Event::Done { reason, text, usage } => {
-                all[i].0 += &text;
-                all[i].2 = reason;
+                all[i].text += &text;
+                all[i].reason = reason;
                 used.push(usage);
             }
             Event::Failed(e) => return Err(Failure::new(StatusCode::BAD_REQUEST, e)),
@@ -183,7 +330,25 @@ async fn collect(mut from: Receiver<(usize, Event)>, count: usize) -> Result<Com
     Ok((all, total(&used)))
 }
 
-fn json_response(body: &Json) -> Response {
+/// Of every `of` completions the `count` that are likeliest by token, the best first.
+fn best(all: Vec<Completion>, of: usize, count: usize) -> Vec<Completion> {
+    if of == count {
+        return all;
+    }
+    let mean = |c: &Completion| {
+        let sum: f64 = c.tokens.iter().filter_map(|t| t.logprob).map(f64::from).sum();
+        sum / c.tokens.len().max(1) as f64
+    };
+    let mut out = Vec::new();
+    for group in all.chunks(of) {
+        let mut group = group.to_vec();
+        group.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        out.extend(group.into_iter().take(count));
+    }
+    out
+}
+
+pub(super) fn json_response(body: &Json) -> Response {
     with_type("application/json", body.to_string())
 }
 fn with_type(kind: &'static str, text: impl Into<Body>) -> Response {
@@ -191,21 +356,27 @@ fn with_type(kind: &'static str, text: impl Into<Body>) -> Response {
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
-fn parsed(body: &Bytes) -> Result<Json, Failure> {
+pub(super) fn parsed(body: &Bytes) -> Result<Json, Failure> {
     serde_json::from_slice(body).map_err(|e| Failure::new(StatusCode::BAD_REQUEST, format!("the body is no JSON: {e}")))
 }
 
-type Held = State<Arc<Api>>;
-type Answered = Result<Response, Failure>;
+pub(super) type Held = State<Arc<Api>>;
+pub(super) type Answered = Result<Response, Failure>;
 
 /// All routes.
 pub fn router(api: Arc<Api>, body_max: usize) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(complete))
+        .route("/v1/responses", post(respond))
         .route("/v1/embeddings", post(embed))
+        .route("/v1/rerank", post(rerank))
+        .route("/v2/rerank", post(rerank))
+        .route("/rerank", post(rerank))
         .route("/v1/models", get(models))
-        .route("/v1/models/{name}", get(models))
+        .route("/v1/models/{name}", get(model))
+        .route("/v1/load_lora_adapter", post(load_adapter))
+        .route("/v1/unload_lora_adapter", post(unload_adapter))
         .route("/tokenize", post(tokenize))
         .route("/detokenize", post(detokenize))
         .route("/metrics", get(metrics))
@@ -239,15 +410,38 @@ async fn guard(State(api): Held, request: Request, next: Next) -> Response {
 }
 
 async fn chat(State(api): Held, body: Bytes) -> Answered {
+    converse(&api, &parsed(&body)?, None).await
+}
+async fn respond(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    api.check_model(&body)?;
-    let wanted = Wanted::read(api.model(), &body, true)?;
-    let messages = messages(&body)?;
-    let tools = body["tools"].is_array().then(|| &body["tools"]);
-    let prompt = api.model().chat_prompt(&messages, tools, &body["chat_template_kwargs"]);
+    converse(&api, &responses::as_chat(&body)?, Some(&body)).await
+}
+
+/// Answers a conversation: as chat, or as a response to `asked`.
+async fn converse(api: &Api, body: &Json, asked: Option<&Json>) -> Answered {
+    let (model, adapter) = api.named(body)?;
+    let mut wanted = Wanted::read(&model, body, true, api.draft)?;
+    wanted.generation.adapter = adapter;
+    let messages = messages(body)?;
+    let (tools, is_required) = tools(body)?;
+    let mut head = api.head(if asked.is_some() { "resp" } else { "chatcmpl" }, true)?;
+    if !tools.is_empty() {
+        head.tools = Some(model.tool_format());
+        head.has_parallel_calls = flag_or(body, "parallel_tool_calls", true)?;
+        wanted.generation.shows_special |= model.has_special_tool_mark();
+        if wanted.constraint.is_some() {
+            let e = "a text that may be a call has no other form: set tool_choice to none";
+            return Err(Failure::invalid("response_format", e));
+        }
+        if is_required {
+            wanted.constraint = Some(model.call_constraint(&tools));
+        }
+    }
+    let tools = (!tools.is_empty()).then_some(Json::Array(tools));
+    let prompt = model.chat_prompt(&messages, tools.as_ref(), &body["chat_template_kwargs"]);
     let prompt = prompt.map_err(|e| Failure::invalid("messages", e.message))?;
-    let prompt = api.model().tokenizer.encode(&prompt).map_err(|e| Failure::invalid("messages", e.message))?;
-    api.answer(true, vec![prompt], wanted).await
+    let prompt = model.tokenizer.encode(&prompt).map_err(|e| Failure::invalid("messages", e.message))?;
+    api.answer(head, vec![prompt], wanted, asked.map_or(Form::Choices, Form::Response)).await
 }
 
 /// Messages whose content is text: parts of text are joined.
@@ -267,65 +461,93 @@ fn messages(body: &Json) -> Result<Json, Failure> {
             let parts = parts.ok_or_else(|| Failure::invalid("messages", "only parts of text are supported"))?;
             message["content"] = Json::String(parts.concat());
         }
+        if message["content"].is_null() {
+            message["content"] = "".into();
+        }
+        // Templates take arguments as they are, clients send their JSON text.
+        for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
+            let arguments = &mut call["function"]["arguments"];
+            if let Some(text) = arguments.as_str() {
+                let e = || Failure::invalid("messages", "the arguments of a tool call are no JSON");
+                *arguments = serde_json::from_str(text).map_err(|_| e())?;
+            }
+        }
     }
     Ok(Json::Array(all))
 }
 
 async fn complete(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    api.check_model(&body)?;
-    let wanted = Wanted::read(api.model(), &body, false)?;
+    let (model, adapter) = api.named(&body)?;
+    let mut wanted = Wanted::read(&model, &body, false, api.draft)?;
+    wanted.generation.adapter = adapter;
     if !body["suffix"].is_null() {
         return Err(Failure::invalid("suffix", "suffix is not supported"));
     }
     if wanted.echoes && wanted.streams {
         return Err(Failure::invalid("echo", "echo cannot be streamed"));
     }
-    let prompts = prompts(api.model(), &body, "prompt")?;
-    api.answer(false, prompts, wanted).await
-}
-
-async fn embed(State(api): Held, body: Bytes) -> Answered {
-    let body = parsed(&body)?;
-    api.check_model(&body)?;
-    let inputs = prompts(api.model(), &body, "input")?;
-    let count: usize = inputs.iter().map(Vec::len).sum();
-    let is_base64 = match body["encoding_format"].as_str() {
-        None | Some("float") => false,
-        Some("base64") => true,
-        Some(other) => return Err(Failure::invalid("encoding_format", format!("{other:?} is not supported"))),
-    };
-    let rows = api.evaluate(move |e| inputs.iter().map(|t| e.embedding(t)).collect::<ir::Result<Vec<_>>>()).await?;
-    let one = |(i, row): (usize, &Vec<f32>)| {
-        let embedding = if is_base64 { json!(base64(row)) } else { json!(row) };
-        json!({"object": "embedding", "index": i, "embedding": embedding})
-    };
-    let data: Vec<Json> = rows.iter().enumerate().map(one).collect();
-    let usage = json!({"prompt_tokens": count, "total_tokens": count});
-    Ok(json_response(&json!({"object": "list", "model": api.name, "data": data, "usage": usage})))
-}
-
-/// Little-endian floats in base64, which OpenAI's clients ask for.
-fn base64(row: &[f32]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let n = (0..3).fold(0u32, |n, i| n << 8 | chunk.get(i).copied().unwrap_or(0) as u32);
-        for i in 0..4 {
-            let digit = DIGITS[(n >> (18 - 6 * i)) as usize & 63] as char;
-            out.push(if i <= chunk.len() { digit } else { '=' });
-        }
-    }
-    out
+    let prompts = prompts(&|t| model.tokenizer.encode(t), &body, "prompt")?;
+    api.answer(api.head("cmpl", false)?, prompts, wanted, Form::Choices).await
 }
 
 async fn models(State(api): Held) -> Response {
-    let model = json!({
-        "id": api.name, "object": "model", "created": api.created, "owned_by": "talweg",
-        "max_model_len": api.handle.length_max(),
-    });
-    json_response(&json!({"object": "list", "data": [model]}))
+    let entry = |id: &str, length: usize| {
+        json!({
+            "id": id, "object": "model", "created": api.created, "owned_by": "talweg", "root": api.name,
+            "max_model_len": length,
+        })
+    };
+    let own = api.handle().map(|h| entry(&api.name, h.length_max()));
+    let encoder = api.encoder.as_ref().map(|e| entry(if own.is_some() { &e.name } else { &api.name }, e.length_max()));
+    let adapter = |name: String| {
+        let mut entry = entry(&name, api.handle().map_or(0, Handle::length_max));
+        entry["parent"] = json!(api.name);
+        entry
+    };
+    let data: Vec<Json> = own.into_iter().chain(api.adapter_names().into_iter().map(adapter)).chain(encoder).collect();
+    json_response(&json!({"object": "list", "data": data}))
+}
+async fn model(State(api): Held, Path(name): Path<String>) -> Answered {
+    let body = json!({ "model": name });
+    api.check_embedder(&body).map(|_| ()).or_else(|_| api.named(&body).map(|_| ()))?;
+    let length = api.handle().map_or_else(|| api.encoder.as_ref().map_or(0, |e| e.length_max()), |h| h.length_max());
+    let entry = json!({"id": name, "object": "model", "created": api.created, "owned_by": "talweg",
+                       "root": api.name, "max_model_len": length});
+    Ok(json_response(&entry))
+}
+
+/// The texts of a request about an adapter.
+fn adapter_request<const N: usize>(api: &Api, body: &Bytes, keys: [&'static str; N]) -> Result<[String; N], Failure> {
+    if !api.takes_adapters {
+        let e = "adapters are loaded by clients only if the server was started with --lora-updates";
+        return Err(Failure::new(StatusCode::FORBIDDEN, e));
+    }
+    let body = parsed(body)?;
+    let text = |key: &'static str| {
+        let found = body[key].as_str().map(str::to_string);
+        found.ok_or_else(|| Failure::invalid(key, format!("{key} must be a text")))
+    };
+    let mut out = [const { String::new() }; N];
+    for (to, key) in out.iter_mut().zip(keys) {
+        *to = text(key)?;
+    }
+    Ok(out)
+}
+async fn load_adapter(State(api): Held, body: Bytes) -> Answered {
+    let [name, path] = adapter_request(&api, &body, ["lora_name", "lora_path"])?;
+    if name.is_empty() || name == api.name {
+        return Err(Failure::invalid("lora_name", "the model itself has this name"));
+    }
+    let (handle, done) = (api.generator()?.clone(), format!("Success: LoRA adapter '{name}' added successfully."));
+    api.compute(move || handle.between_steps(move |e| e.load_adapter(&name, path.as_ref()))).await?;
+    Ok(with_type("text/plain", done))
+}
+async fn unload_adapter(State(api): Held, body: Bytes) -> Answered {
+    let [name] = adapter_request(&api, &body, ["lora_name"])?;
+    let (handle, done) = (api.generator()?.clone(), format!("Success: LoRA adapter '{name}' removed successfully."));
+    api.compute(move || handle.between_steps(move |e| e.unload_adapter(&name))).await?;
+    Ok(with_type("text/plain", done))
 }
 
 async fn tokenize(State(api): Held, body: Bytes) -> Answered {
@@ -333,12 +555,12 @@ async fn tokenize(State(api): Held, body: Bytes) -> Answered {
     let text = match body["prompt"].as_str() {
         Some(text) => text.to_string(),
         None => {
-            let prompt = api.model().chat_prompt(&messages(&body)?, None, &Json::Null);
+            let prompt = api.model()?.chat_prompt(&messages(&body)?, None, &Json::Null);
             prompt.map_err(|e| Failure::invalid("messages", e.message))?
         }
     };
-    let tokens = api.model().tokenizer.encode(&text).map_err(|e| Failure::invalid("prompt", e.message))?;
-    let max = api.handle.length_max();
+    let tokens = api.model()?.tokenizer.encode(&text).map_err(|e| Failure::invalid("prompt", e.message))?;
+    let max = api.generator()?.length_max();
     Ok(json_response(&json!({"count": tokens.len(), "max_model_len": max, "tokens": tokens})))
 }
 
@@ -347,28 +569,17 @@ async fn detokenize(State(api): Held, body: Bytes) -> Answered {
     let wrong = || Failure::invalid("tokens", "tokens must be a list of whole numbers");
     let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
     let tokens = body["tokens"].as_array().ok_or_else(wrong)?.iter().map(one).collect::<Result<Vec<u32>, _>>()?;
-    Ok(json_response(&json!({"prompt": api.model().tokenizer.decode(&tokens)})))
+    Ok(json_response(&json!({"prompt": api.model()?.tokenizer.decode(&tokens)})))
 }
 
 async fn metrics(State(api): Held) -> Response {
-    with_type("text/plain; version=0.0.4", api.handle.stats().exposition(&api.name))
+    let text = api.handle().map_or_else(String::new, |h| h.stats().exposition(&api.name));
+    with_type("text/plain; version=0.0.4", text)
 }
 
 async fn health(State(api): Held, _: HeaderMap) -> Answered {
-    if api.handle.has_failed() || api.is_draining.load(Relaxed) {
+    if api.handle().is_some_and(Handle::has_failed) || api.is_draining.load(Relaxed) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server takes no requests"));
     }
     Ok(json_response(&json!({"status": "ok"})))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn floats_in_base64() {
-        // Python: base64.b64encode(struct.pack("<2f", 1.0, -2.5))
-        assert_eq!(base64(&[1.0, -2.5]), "AACAPwAAIMA=");
-        assert_eq!(base64(&[1.0]), "AACAPw==");
-    }
 }

@@ -125,7 +125,7 @@ pub fn vocabulary() -> Vec<String> {
     all
 }
 
-const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}\
+const TEMPLATE: &str = "{% if tools %}{{ tools | length }}{% endif %}{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The file of a model with matrices of this format.

@@ -1,18 +1,20 @@
-//! Language models: `talweg generate`, `chat`, `finetune`, and `serve` of a language model.
+//! Language models: `talweg generate`, `chat`, `finetune`, `evaluate`, `merge`, and `serve` of a language model.
 
 mod bench;
+mod evaluate;
 mod finetune;
 #[cfg(feature = "serve")]
 mod serve;
 
 pub use bench::{BenchOptions, bench};
+pub use evaluate::{EvaluateOptions, MergeOptions, evaluate, merge};
 pub use finetune::{FinetuneOptions, finetune};
 #[cfg(feature = "serve")]
 pub use serve::{ServeOptions, redirected, serve};
 
 use crate::{Error, Result};
-use ::llm::engine::{Event, Generation, Handle, Options as EngineOptions, Reason, Usage};
-use ::llm::{LanguageModel, Sampling};
+use ::llm::engine::{Engine, Event, Generation, Handle, Options as EngineOptions, Reason, Usage};
+use ::llm::{Constraint, Guide, LanguageModel, Sampling};
 use ir::ErrorKind;
 use serde_json::{Value as Json, json};
 use std::io::{BufRead, IsTerminal, Write};
@@ -47,13 +49,47 @@ pub struct SamplingOptions {
     /// Guess so many tokens ahead by prompt lookup; they are verified together and change no text.
     #[arg(long, default_value_t = 0)]
     draft: usize,
+    /// A small model with the same vocabulary that guesses instead, 4 tokens if --draft does not say.
+    #[arg(long, value_name = "MODEL")]
+    draft_model: Option<PathBuf>,
     /// Ends the text where this would be written; may be repeated.
     #[arg(long)]
     stop: Vec<String>,
+    /// A file with a JSON schema that the text must meet.
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    json_schema: Option<PathBuf>,
+    /// A regular expression that the whole text must match.
+    #[arg(long, group = "constraint")]
+    regex: Option<String>,
+    /// A file with a grammar of the text, in Lark's notation or GBNF.
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    grammar: Option<PathBuf>,
 }
 
 impl SamplingOptions {
-    fn generation(&self, model: &LanguageModel, prompt: Vec<u32>) -> Generation {
+    /// An engine, with the draft model if one is named.
+    fn engine(&self, model: &Arc<LanguageModel>, options: EngineOptions) -> Result<Engine> {
+        let mut engine = Engine::new(model.clone(), options)?;
+        if let Some(path) = &self.draft_model {
+            engine.set_draft_model(Arc::new(LanguageModel::load(path)?), options)?;
+        }
+        Ok(engine)
+    }
+    fn guide(&self, model: &LanguageModel) -> Result<Option<Guide>> {
+        let read =
+            |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| failed(format!("{}: {e}", path.display())));
+        let constraint = match (&self.json_schema, &self.regex, &self.grammar) {
+            (Some(path), ..) => {
+                let json = serde_json::from_str(&read(path)?);
+                Constraint::Json(json.map_err(|e| Error::format(format!("{}: {e}", path.display())))?)
+            }
+            (_, Some(regex), _) => Constraint::Regex(regex.clone()),
+            (.., Some(path)) => Constraint::Grammar(read(path)?),
+            _ => return Ok(None),
+        };
+        model.guide(&constraint).map(Some)
+    }
+    fn generation(&self, model: &LanguageModel, prompt: Vec<u32>) -> Result<Generation> {
         let makers = &model.sampling;
         let sampling = Sampling {
             temperature: self.temperature.unwrap_or(makers.temperature),
@@ -64,15 +100,16 @@ impl SamplingOptions {
             seed: self.seed.unwrap_or_else(random),
             ..makers.clone()
         };
-        let stops = self.stop.clone();
-        Generation {
+        let draft = if self.draft == 0 && self.draft_model.is_some() { 4 } else { self.draft };
+        Ok(Generation {
             prompt,
             tokens_max: Some(self.tokens),
             sampling,
-            stops,
-            draft: self.draft,
+            stops: self.stop.clone(),
+            draft,
+            guide: self.guide(model)?,
             ..Generation::default()
-        }
+        })
     }
 }
 
@@ -117,10 +154,9 @@ pub struct GenerateOptions {
 /// Continues texts.
 pub fn generate(o: &GenerateOptions) -> Result<()> {
     let model = Arc::new(load(&o.model, o.lora.as_deref())?);
-    let engine = EngineOptions::default();
-    let handle = Handle::start(model.clone(), engine, usize::MAX)?;
+    let handle = Handle::of(o.sampling.engine(&model, EngineOptions::default())?, usize::MAX)?;
     let request = |text: &str| {
-        let g = o.sampling.generation(&model, model.tokenizer.encode(text)?);
+        let g = o.sampling.generation(&model, model.tokenizer.encode(text)?)?;
         Ok::<Generation, Error>(Generation { ignores_eos: o.ignore_eos, ..g })
     };
     if let Some(path) = &o.prompts {
@@ -220,7 +256,8 @@ pub struct ChatOptions {
 pub fn chat(o: &ChatOptions) -> Result<()> {
     let began = Instant::now();
     let model = Arc::new(load(&o.model, o.lora.as_deref())?);
-    let handle = Handle::start(model.clone(), EngineOptions { sequences_max: 1, ..EngineOptions::default() }, 1)?;
+    let one = EngineOptions { sequences_max: 1, ..EngineOptions::default() };
+    let handle = Handle::of(o.sampling.engine(&model, one)?, 1)?;
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
         println!("{}, loaded in {:.2} s. /clear begins anew, /exit ends.", model.name, began.elapsed().as_secs_f64());
@@ -245,7 +282,7 @@ pub fn chat(o: &ChatOptions) -> Result<()> {
             text => messages.push(json!({"role": "user", "content": text})),
         }
         let prompt = model.chat_prompt(&Json::Array(messages.clone()), None, &Json::Null)?;
-        let g = o.sampling.generation(&model, model.tokenizer.encode(&prompt)?);
+        let g = o.sampling.generation(&model, model.tokenizer.encode(&prompt)?)?;
         let (text, rate) = show(handle.generate(g)?)?;
         println!();
         if o.verbose {

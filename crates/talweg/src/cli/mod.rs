@@ -78,6 +78,12 @@ enum Command {
     /// Fine-tune a language model on a text, with an adapter.
     #[cfg(feature = "llm")]
     Finetune(Box<llm::FinetuneOptions>),
+    /// Evaluate a language model: perplexity of a text, questions with several answers.
+    #[cfg(feature = "llm")]
+    Evaluate(Box<llm::EvaluateOptions>),
+    /// Make an adapter part of a language model.
+    #[cfg(feature = "llm")]
+    Merge(llm::MergeOptions),
     /// Serve a language model with OpenAI's interface; `serve` of a GGUF file is this.
     #[cfg(all(feature = "llm", feature = "serve"))]
     ServeLanguageModel(Box<llm::ServeOptions>),
@@ -174,6 +180,10 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::BenchModel(o) => llm::bench(&o),
         #[cfg(feature = "llm")]
         Command::Finetune(o) => llm::finetune(&o),
+        #[cfg(feature = "llm")]
+        Command::Evaluate(o) => llm::evaluate(&o),
+        #[cfg(feature = "llm")]
+        Command::Merge(o) => llm::merge(&o),
         #[cfg(all(feature = "llm", feature = "serve"))]
         Command::ServeLanguageModel(o) => llm::serve(&o),
         Command::Scale(o) => scale::run(&o, program),

@@ -1,8 +1,9 @@
 //! `talweg serve MODEL.gguf`: OpenAI's interface.
 
 use super::{failed, load};
-use crate::{Error, Result};
-use ::llm::engine::{Handle, Options as EngineOptions, cache_type};
+use crate::{DType, Error, Result};
+use ::llm::Encoder;
+use ::llm::engine::{Engine, Handle, Options as EngineOptions, cache_type};
 use ::llm::server::{Api, Keys, router, serve_routes, tls};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -42,9 +43,28 @@ pub struct ServeOptions {
     /// How keys and values are stored: f32, f16, bf16, fp8 or int8.
     #[arg(long, default_value = "f16")]
     cache_type: String,
-    /// An adapter in PEFT's format.
+    /// An adapter in PEFT's format that is served as a model of this name; may be repeated. Without a name, it changes
+    /// the model itself.
+    #[arg(long, value_name = "NAME=FOLDER")]
+    lora: Vec<String>,
+    /// Adapters that can be loaded at once; as many as are named if it is not given.
+    #[arg(long, value_name = "COUNT")]
+    max_loras: Option<usize>,
+    /// The highest rank of an adapter; that of those named if it is not given.
+    #[arg(long, value_name = "RANK")]
+    max_lora_rank: Option<usize>,
+    /// Clients may load adapters from folders of this machine, and unload them.
+    #[arg(long)]
+    lora_updates: bool,
+    /// A small model with the same vocabulary that guesses tokens ahead; they are verified together and change no text.
+    #[arg(long, value_name = "MODEL")]
+    draft_model: Option<PathBuf>,
+    /// Tokens guessed ahead where a request does not say, by the draft model or else by prompt lookup.
+    #[arg(long, value_name = "TOKENS")]
+    draft: Option<usize>,
+    /// An encoder (BERT, MiniLM) for embeddings and re-ranking.
     #[arg(long, value_name = "FOLDER")]
-    lora: Option<PathBuf>,
+    encoder: Option<PathBuf>,
     /// Megabytes of a request at most.
     #[arg(long, default_value_t = 32)]
     body_mb: usize,
@@ -76,6 +96,42 @@ pub fn redirected(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+fn has_failed(api: &Api) -> bool {
+    api.handle().is_some_and(Handle::has_failed)
+}
+
+/// The engine of a language model, with its draft model.
+fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
+    let options = EngineOptions {
+        tokens_max: o.step_tokens.max(1),
+        chunk_max: o.step_tokens.max(1),
+        sequences_max: o.sequences.max(1),
+        length_max: o.length,
+        cache_bytes: o.cache_mb << 20,
+        cache_dtype,
+        ..EngineOptions::default()
+    };
+    let (named, own): (Vec<&String>, Vec<&String>) = o.lora.iter().partition(|l| l.contains('='));
+    if own.len() > 1 {
+        return Err(Error::value("--lora: several adapters need names (NAME=FOLDER)"));
+    }
+    let mut model = load(&o.model, own.first().map(|p| Path::new(p.as_str())))?;
+    let named: Vec<(&str, &Path)> =
+        named.iter().filter_map(|l| l.split_once('=')).map(|(n, p)| (n, p.as_ref())).collect();
+    if !named.is_empty() || o.max_loras.is_some() || o.lora_updates {
+        let folders: Vec<&Path> = named.iter().map(|n| n.1).collect();
+        model.make_room_for(&folders, o.max_loras, o.max_lora_rank)?;
+    }
+    let mut engine = Engine::new(Arc::new(model), options)?;
+    for (name, folder) in named {
+        engine.load_adapter(name, folder)?;
+    }
+    if let Some(path) = &o.draft_model {
+        engine.set_draft_model(Arc::new(load(path, None)?), options)?;
+    }
+    Handle::of(engine, o.queue_max.max(1))
+}
+
 /// Serves until SIGINT or SIGTERM.
 pub fn serve(o: &ServeOptions) -> Result<()> {
     let began = Instant::now();
@@ -96,29 +152,34 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
     let cache_dtype = cache_type(&o.cache_type).map_err(|e| Error::value(format!("--cache-type: {}", e.message)))?;
     let drain =
         Duration::try_from_secs_f64(o.drain).map_err(|_| Error::value(format!("--drain: {} is no time", o.drain)))?;
-    let model = Arc::new(load(&o.model, o.lora.as_deref())?);
-    let options = EngineOptions {
-        tokens_max: o.step_tokens.max(1),
-        chunk_max: o.step_tokens.max(1),
-        sequences_max: o.sequences.max(1),
-        length_max: o.length,
-        cache_bytes: o.cache_mb << 20,
-        cache_dtype,
-        ..EngineOptions::default()
+    let name = o.name.clone();
+    let api = if Encoder::is_at(&o.model) {
+        let encoder = Encoder::load(&o.model)?;
+        let name = name.unwrap_or_else(|| encoder.name.clone());
+        Api::of_encoder(encoder, &name, keys)
+    } else {
+        let handle = engine(o, cache_dtype)?;
+        let name = name.unwrap_or_else(|| handle.model().name.clone());
+        let draft = o.draft.unwrap_or(if o.draft_model.is_some() { 4 } else { 0 });
+        let api = Api::new(handle, &name, keys).with_draft(draft);
+        let api = if o.lora_updates { api.with_adapter_updates() } else { api };
+        match &o.encoder {
+            Some(folder) => api.with_encoder(Encoder::load(folder)?),
+            None => api,
+        }
     };
-    let name = o.name.clone().unwrap_or_else(|| model.name.clone());
-    let api = Arc::new(Api::new(Handle::start(model, options, o.queue_max.max(1))?, &name, keys));
+    let api = Arc::new(api);
     let runtime = crate::cli::serve::runtime()?;
     let is_drained = runtime.block_on(async {
         let address = SocketAddr::new(o.host, o.port);
         let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| failed(format!("{address}: {e}")))?;
         let scheme = if acceptor.is_some() { "https" } else { "http" };
         let address = listener.local_addr().map_err(failed)?;
-        println!("{name} at {scheme}://{address}/ after {:.2} s", began.elapsed().as_secs_f64());
+        println!("{} at {scheme}://{address}/ after {:.2} s", api.name(), began.elapsed().as_secs_f64());
         let routes = router(api.clone(), o.body_mb << 20);
         Ok::<bool, Error>(serve_routes(listener, routes, acceptor, 4096, drain, ended(api.clone())).await)
     })?;
-    match (api.handle().has_failed(), is_drained) {
+    match (has_failed(&api), is_drained) {
         (true, _) => Err(failed("the engine failed")),
         (false, false) => Err(failed("some requests took longer than --drain")),
         (false, true) => Ok(()),
@@ -135,7 +196,7 @@ async fn ended(api: Arc<Api>) {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            () = tokio::time::sleep(Duration::from_millis(500)) => if api.handle().has_failed() { return },
+            () = tokio::time::sleep(Duration::from_millis(500)) => if has_failed(&api) { return },
         }
     }
     api.start_draining();
