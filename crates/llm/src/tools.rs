@@ -247,9 +247,20 @@ impl ToolParser {
 
     /// Between calls: to the next object, or back to text.
     fn between(&mut self, out: &mut Vec<Part>) -> bool {
+        let mark = self.format.mark();
+        let rest = self.held.trim_start();
+        if rest.starts_with(mark) {
+            let used = self.held.len() - rest.len() + mark.len();
+            self.held.drain(..used);
+            return true;
+        }
+        if !rest.is_empty() && mark.starts_with(rest) {
+            return false;
+        }
         let rest = self.held.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | ';'));
         let skipped = self.held.len() - rest.len();
         if rest.is_empty() {
+            self.held.clear();
             return false;
         }
         if rest.starts_with('{') {
@@ -257,18 +268,13 @@ impl ToolParser {
             self.object = Some(Object::default());
             return true;
         }
-        let mark = self.format.mark();
         let end = "</tool_call>";
         if self.format == ToolFormat::Hermes && rest.starts_with(end) {
             self.held.drain(..skipped + end.len());
             self.is_in_calls = false;
             return true;
         }
-        if rest.starts_with(mark) {
-            self.held.drain(..skipped + mark.len());
-            return true;
-        }
-        if mark.starts_with(rest) || (self.format == ToolFormat::Hermes && end.starts_with(rest)) {
+        if self.format == ToolFormat::Hermes && end.starts_with(rest) {
             return false;
         }
         // No call after all.
