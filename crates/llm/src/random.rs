@@ -1,5 +1,6 @@
 //! Llama-shaped models with random weights of 16 bits, to measure without files.
 
+use crate::constrain::Vocabulary;
 use crate::load::LanguageModel;
 use crate::models::{Config, Decoder, Matrix, Source};
 use crate::sample::Sampling;
@@ -136,5 +137,7 @@ pub fn random_model(name: &str) -> Result<LanguageModel> {
         tokenizer: Tokenizer::of_bytes()?,
         template: None,
         sampling: Sampling::default(),
+        adapters: None,
+        vocabulary: Vocabulary::default(),
     })
 }

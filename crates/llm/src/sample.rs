@@ -99,7 +99,10 @@ impl Sampling {
     /// The token after `generated`, which came after `prompt`. Logits that are NaN everywhere, or +∞, are an error.
     pub fn sample(&self, logits: &[f32], prompt: &[u32], generated: &[u32], limits: Limits) -> Result<Sampled> {
         let mut z = self.penalized(logits, prompt, generated);
-        self.limit(&mut z, generated, limits);
+        let is_free = self.allowed_tokens.is_empty() && self.bad_words.is_empty();
+        if !is_free || limits.allowed.is_some() || !limits.late.is_empty() {
+            self.limit(z.to_mut(), generated, limits);
+        }
         let greatest = most(&z).ok_or_else(|| Error::value("the logits hold no number"))?;
         if z[greatest as usize] == f32::INFINITY {
             return Err(Error::value(format!("the logit of token {greatest} is infinite")));
