@@ -99,15 +99,10 @@ fn likeliest(handle: &Handle, prompt: &[u32], texts: &[(Vec<u32>, f64)], n: usiz
         handle.generate(Generation { prompt, tokens_max: Some(1), sampling, ..Generation::default() })
     };
     let open = texts.iter().map(ask).collect::<Result<Vec<_>>>()?;
-    let answer = |events: crate::engine::Events| {
-        for event in events {
-            match event {
-                Event::Token { top, .. } => return Ok(top),
-                Event::Failed(e) => return Err(Error::value(e)),
-                Event::Done { .. } => break,
-            }
-        }
-        Err(Error::value("the engine ended"))
+    let answer = |events: crate::engine::Events| match events.into_iter().next() {
+        Some(Event::Token { top, .. }) => Ok(top),
+        Some(Event::Failed(e)) => Err(Error::value(e)),
+        _ => Err(Error::value("the engine ended")),
     };
     open.into_iter().map(answer).collect()
 }

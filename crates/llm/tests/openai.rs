@@ -230,7 +230,9 @@ fn texts_have_forms_and_tools_are_called() {
     assert_eq!((events[0]["type"].as_str(), &deltas[..]), (Some("response.created"), text));
     assert!(events.iter().enumerate().all(|(i, e)| e["sequence_number"] == i));
     let last = events.last().unwrap();
-    assert_eq!(last["response"]["usage"], whole["usage"]);
+    // The second time, the prompt is in the cache.
+    let counts = |r: &Json| ["input_tokens", "output_tokens", "total_tokens"].map(|k| r["usage"][k].clone());
+    assert_eq!(counts(&last["response"]), counts(&whole));
     // The best of several, a beam, and documents by their nearness.
     let few = json!({"prompt": "ab", "max_tokens": 4, "n": 2, "best_of": 4, "seed": 1, "ignore_eos": true});
     assert_eq!(server.post("/v1/completions", few).1["choices"].as_array().unwrap().len(), 2);

@@ -55,6 +55,7 @@ pub struct AttributeProto {
 
 /// What an attribute holds.
 #[derive(Default)]
+#[allow(clippy::large_enum_variant, reason = "attributes are few, and none is copied")]
 pub enum AttributeValue {
     #[default]
     None,

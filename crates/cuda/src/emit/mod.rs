@@ -120,7 +120,7 @@ pub fn unit(sources: &[&str]) -> String {
     if sources.iter().any(|s| s.contains("weights_") || s.contains("round_activations")) {
         text += include_str!("kernels/quant.cu");
     }
-    if sources.iter().any(|s| s.contains("Partial<")) {
+    if has(&["Partial<", "store_row<"]) {
         text += include_str!("kernels/paged.cu");
     }
     for (i, s) in sources.iter().enumerate() {

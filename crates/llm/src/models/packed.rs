@@ -33,7 +33,8 @@ struct Weights {
 impl Packed {
     /// `x Wᵀ` of each matrix; `None` where they cannot be one GEMM: they are stored differently, or they change.
     pub fn apply(&self, all: &[&Matrix], x: &Tensor) -> Option<Vec<Tensor>> {
-        if ir::is_grad_on() && x.value().is_ok_and(|v| v.node().needs_grad()) {
+        // Gradients are those of the dequantized values: training computes with them from the first layer on.
+        if ir::is_grad_on() {
             return None;
         }
         let w = self.0.get_or_init(|| pack(all).unwrap_or(None)).as_ref()?;

@@ -1,6 +1,7 @@
 //! A traced function as an ONNX file: composites that ONNX has stay whole, the rest is written with what it consists
 //! of. Weights are initializers with their names.
 
+mod control;
 mod emit;
 mod rows;
 

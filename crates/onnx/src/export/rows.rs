@@ -1,8 +1,7 @@
 //! What each op of the table is in ONNX.
 
 use super::emit::{A, Emitter};
-use super::ty;
-use crate::wire::Writer;
+use super::{control::control, ty};
 use ir::{DType, Error, FlatNode, Graph, Literal, Meaning, Result, Slot, Type};
 
 /// Ops of one input that ONNX has under another name.
@@ -174,11 +173,11 @@ pub fn emit(e: &mut Emitter<'_>, graph: &Graph, at: usize) -> Result<()> {
 }
 
 /// A node with the names of its inputs.
-struct Node<'a> {
-    n: &'a FlatNode,
-    x: Vec<&'a str>,
+pub struct Node<'a> {
+    pub n: &'a FlatNode,
+    pub x: Vec<&'a str>,
     types: Vec<Type>,
-    at: usize,
+    pub at: usize,
 }
 
 impl Node<'_> {
@@ -541,76 +540,4 @@ fn moved(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<String> {
             return Err(Error::bug(format!("{name} of {t} has no rule")).in_op("onnx"));
         }
     })
-}
-
-/// A body of control flow as a graph: `own` inputs are its own, the others are names from outside.
-fn body(e: &mut Emitter<'_>, graph: &Graph, names: &[String], own: usize, keep: usize) -> Result<Vec<u8>> {
-    let graph = passes::decompose(graph, &|n, t| keeps(n, t))?;
-    let missing = unsupported(&graph);
-    if !missing.is_empty() {
-        return Err(Error::value(format!("ONNX has no operators for: {}", missing.join(", "))).in_op("onnx"));
-    }
-    let mut inner = Emitter::new(None, &[]);
-    // Names must differ from those outside, which the body sees.
-    let prefix = e.unique("body");
-    let mut given = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        given.push(if i < own { format!("{prefix}.in{i}") } else { name.clone() });
-    }
-    inner.graph(&graph, &given)?;
-    let mut outputs = Vec::new();
-    for (i, &s) in graph.outputs.iter().take(keep).enumerate() {
-        let from = inner.name(s)?;
-        let to = format!("{prefix}.out{i}");
-        inner.node_to("Identity", &[&from], &[&to], &[]);
-        outputs.push((to, graph.ty(s).clone()));
-    }
-    let mut w = Writer::default();
-    inner.nodes.iter().for_each(|n| w.bytes(1, n));
-    w.bytes(2, prefix.as_bytes());
-    inner.constants.iter().for_each(|(n, v)| w.message(5, |w| super::write_tensor(w, n, v, None)));
-    for (i, name) in given.iter().take(own).enumerate() {
-        let t = graph.ty(Slot::new(graph.inputs[i] as usize, 0)).clone();
-        w.message(11, |w| super::write_info(w, name, &t, |_| String::new()));
-    }
-    for (name, t) in &outputs {
-        w.message(12, |w| super::write_info(w, name, t, |_| String::new()));
-    }
-    Ok(w.0)
-}
-
-fn control(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<Option<String>> {
-    let a = &c.n.attrs;
-    let outs: Vec<String> = (0..c.n.outs.len()).map(|_| e.unique("result")).collect();
-    let names: Vec<String> = c.x.iter().map(|s| s.to_string()).collect();
-    if c.n.op.name == "cond" {
-        let keep = c.n.outs.len();
-        let then = body(e, a.graph("then")?, &names[1..], 0, keep)?;
-        let otherwise = body(e, a.graph("else")?, &names[1..], 0, keep)?;
-        let refs: Vec<&str> = outs.iter().map(String::as_str).collect();
-        let attributes = [("then_branch", A::Graph(then)), ("else_branch", A::Graph(otherwise))];
-        e.node_to("If", &[c.x[0]], &refs, &attributes);
-    } else {
-        let (carried, rows, saved) = (a.size("carried")?, a.size("rows")?, a.size("saved")?);
-        if rows == 0 {
-            return Err(Error::value("a scan without rows has no form in ONNX yet").in_op("onnx"));
-        }
-        // What is saved for a gradient is not asked for in inference.
-        let keep = c.n.outs.len() - saved;
-        let graph = body(e, a.graph("body")?, &names, carried + rows, keep)?;
-        let turn = i64::from(a.bool("reverse")?);
-        let (inputs, results) = (vec![turn; rows], vec![turn; keep - carried]);
-        let refs: Vec<&str> = outs[..keep].iter().map(String::as_str).collect();
-        let attributes = [
-            ("body", A::Graph(graph)),
-            ("num_scan_inputs", A::Int(rows as i64)),
-            ("scan_input_directions", A::Ints(&inputs)),
-            ("scan_output_directions", A::Ints(&results)),
-        ];
-        e.node_to("Scan", &c.x[..carried + rows], &refs, &attributes);
-    }
-    for (i, name) in outs.into_iter().enumerate() {
-        e.bind(Slot::new(c.at, i), name);
-    }
-    Ok(None)
 }

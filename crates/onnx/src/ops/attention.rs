@@ -28,7 +28,7 @@ fn heads(x: &Tensor, heads: i64) -> Result<Tensor> {
 /// Keys or values repeated for each query head that shares them.
 fn shared(x: &Tensor, query_heads: usize) -> Result<Tensor> {
     let h = x.shape()?[1];
-    if h == query_heads || h == 0 || query_heads % h != 0 {
+    if h == query_heads || h == 0 || !query_heads.is_multiple_of(h) {
         return Ok(x.clone());
     }
     Ok(x.repeat_interleave(query_heads / h, 1))

@@ -29,10 +29,7 @@ fn likelihood(c: &Call<'_>, log: &Tensor) -> Result<Tensor> {
         None => target.clone(),
     };
     let picked = -log.gather(1, &at.unsqueeze(1)).squeeze(1);
-    let mut weight = match c.opt(2)? {
-        Some(w) => Some(w.take(&at, 0)),
-        None => None,
-    };
+    let mut weight = c.opt(2)?.map(|w| w.take(&at, 0));
     if let Some(u) = &is_used {
         let used = u.cast(dtype);
         weight = Some(match weight {

@@ -66,7 +66,9 @@ pub static ROWS: &[Row] = &[
         one(x.maximum(0.0) + (((&x / alpha).exp() - 1.0) * alpha).minimum(0.0))
     }),
     row("Selu", 1, |c| {
-        let (alpha, gamma) = (c.float("alpha", 1.673_263_192_176_818_8), c.float("gamma", 1.050_700_992_345_809_9));
+        // The standard's numbers are those of f32.
+        let alpha = c.float("alpha", f64::from(1.673_263_2_f32));
+        let gamma = c.float("gamma", f64::from(1.050_701_f32));
         one(elu(&c.x(0)?, alpha) * gamma)
     }),
     row("HardSigmoid", 1, |c| one(hard_sigmoid(&c.x(0)?, c.float("alpha", 0.2), c.float("beta", 0.5)))),

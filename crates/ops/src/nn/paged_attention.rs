@@ -73,7 +73,8 @@ fn check(c: &Call) -> Result<()> {
     let [q, k, v, tables, sequences, positions] = [0, 1, 2, 3, 4, 5].map(|i| c.shape(i));
     if !is_cache(c.dtype(1)) || c.dtype(1) != c.dtype(2) || c.types[3..].iter().any(|t| t.dtype != DType::I32) {
         let got: Vec<String> = c.types.iter().map(|t| t.dtype.to_string()).collect();
-        let e = "float queries, two caches of one float type (or i8) and i32 tables, sequences and positions are needed";
+        let e =
+            "float queries, two caches of one float type (or i8) and i32 tables, sequences and positions are needed";
         return Err(Error::dtype(format!("{e}, not {}", got.join(", "))));
     }
     let fits = q.rank() == 3

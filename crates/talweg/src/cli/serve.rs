@@ -171,7 +171,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let entered = runtime.enter();
-    signal(SignalKind::pipe()).map_err(failed)?;
+    drop(signal(SignalKind::pipe()).map_err(failed)?);
     drop(entered);
     Ok(runtime)
 }
