@@ -12,7 +12,7 @@ from ._functions.random import Generator as Generator, default_generator as defa
 from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import amp as amp, autograd as autograd, func as func
-from . import compression as compression, torch_backend as torch_backend
+from . import compression as compression, onnx as onnx, torch_backend as torch_backend
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
 from . import backends as backends, debug as debug, library as library, llm as llm, profiler as profiler, serve as serve, version as version
 from . import distributions as distributions, metrics as metrics, testing as testing

@@ -79,8 +79,11 @@ def test_responses(client):
     whole = client.responses.create(model="tiny", input="hi", max_output_tokens=16, temperature=0)
     assert whole.status in ("completed", "incomplete")
     with client.responses.stream(model="tiny", input="hi", max_output_tokens=16, temperature=0) as stream:
-        text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
-        assert text == whole.output_text == stream.get_final_response().output_text
+        events = list(stream)
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    # A response that reached its length ends as `response.incomplete`.
+    assert events[-1].type == f"response.{whole.status}"
+    assert text == whole.output_text == events[-1].response.output_text
 
 
 def test_errors(client):
