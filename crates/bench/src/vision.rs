@@ -8,7 +8,7 @@ use tensor::nn::{ConvOptions, MaxPoolOptions};
 use tensor::{Result, Tensor, jit};
 
 fn momentum() -> Sgd {
-    Sgd { momentum: 0.9, ..Sgd::default() }
+    Sgd { lr: 0.01, momentum: 0.9, ..Sgd::default() }
 }
 
 #[derive(nn::Module)]
