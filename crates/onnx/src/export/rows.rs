@@ -397,21 +397,19 @@ fn conv(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<String> {
 
 fn pool(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<Option<String>> {
     let a = &c.n.attrs;
-    let (window, stride, padding) = (a.ints("window")?, a.ints("stride")?, a.ints("padding")?);
-    let out = a.ints("out")?;
     let is_max = c.n.op.name == "max_pool";
+    let padding = a.ints(if is_max { "padding_lo" } else { "padding" })?;
+    let (window, stride, out) = (a.ints("window")?, a.ints("stride")?, a.ints("out")?);
     let ones = vec![1; window.len()];
     let dilation = if is_max { a.ints("dilation")? } else { &ones };
-    // Windows that reach beyond the end are borders after it.
+    // Windows that reach beyond the end are borders after it. Of those of max pooling, only what is reached counts.
     let mut pads = [padding, padding].concat();
     let sizes = &c.types[0].shape[2..];
     let rank = window.len();
     for i in 0..rank {
         let reach = (out[i] - 1) * stride[i] + (window[i] - 1) * dilation[i] + 1;
-        let more = reach - (sizes[i] as i64 + 2 * padding[i]);
-        if more > 0 {
-            pads[rank + i] += more;
-        }
+        let after = if is_max { 0 } else { padding[i] };
+        pads[rank + i] = after.max(reach - sizes[i] as i64 - padding[i]);
     }
     let mut attributes =
         vec![("kernel_shape", A::Ints(window)), ("strides", A::Ints(stride)), ("pads", A::Ints(&pads))];

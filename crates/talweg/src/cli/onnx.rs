@@ -1,8 +1,10 @@
 //! ONNX files on the command line: `talweg import`, and what other commands do with a file that ends in `.onnx`.
 
-use crate::ir::{Graph, Literal};
+use crate::ir::Graph;
+#[cfg(feature = "serve")]
+use crate::ir::Literal;
 use crate::onnx::{Model, Sizes};
-use crate::{Error, Result, Tensor};
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -88,7 +90,7 @@ pub fn infer(
     let take = |p: &crate::onnx::Port| {
         let at = given.iter().position(|(n, _)| *n == p.name);
         let at = at.ok_or_else(|| Error::value(format!("input {:?} is missing: it is {}", p.name, p.describe())))?;
-        Ok(Tensor::from(given.swap_remove(at).1))
+        Ok(crate::Tensor::from(given.swap_remove(at).1))
     };
     let inputs = m.inputs().iter().map(take).collect::<Result<Vec<_>>>()?;
     let outputs = m.run_tensors(&inputs)?;
