@@ -92,6 +92,7 @@ impl PartialEq for Attr {
         }
     }
 }
+impl Eq for Attr {}
 impl Hash for Attr {
     fn hash<H: Hasher>(&self, h: &mut H) {
         std::mem::discriminant(self).hash(h);
@@ -192,7 +193,7 @@ where
 }
 
 /// The attributes of a node: few, named, in the order of the op's row.
-#[derive(Clone, Default, PartialEq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Attrs(SmallVec<[(&'static str, Attr); 2]>);
 
 impl Attrs {

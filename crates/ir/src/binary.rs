@@ -328,7 +328,7 @@ impl<'a> Reader<'a, '_> {
         let line = u32::try_from(line).map_err(|_| self.bad("a line beyond 32 bits"))?;
         let column = self.u32()?;
         let file = self.word()?;
-        Ok(crate::site::intern(file).map_or(Site::UNKNOWN, |file| Site { file, line, column }))
+        Ok(crate::site::intern(file).map_or(Site::UNKNOWN, |file| Site::new(file, line, column)))
     }
     fn attr(&mut self, kind: AttrKind, depth: usize) -> Result<Attr> {
         Ok(match kind {

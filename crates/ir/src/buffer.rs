@@ -16,6 +16,11 @@ pub trait Storage: Send + Sync + 'static {
     fn is_shared(&self) -> bool {
         false
     }
+    /// Whether ranks of a mesh hold parts of it: reading it gathers them, on all ranks at the same point of the
+    /// program.
+    fn is_spread(&self) -> bool {
+        false
+    }
     /// For the device to find its own type again.
     fn as_any(&self) -> &dyn Any;
     /// The value, or a copy of it, for another library of this process to read; `None` where no
@@ -23,6 +28,12 @@ pub trait Storage: Send + Sync + 'static {
     /// waited for.
     fn lend(&self, is_copy: bool, is_unready: bool) -> Result<Option<DeviceMemory>> {
         let _ = (is_copy, is_unready);
+        Ok(None)
+    }
+    /// The same for a library whose work is in the order of a stream, which must wait for the device before it reads:
+    /// nothing is waited for here. When the library is done, the device waits for what that stream has then.
+    fn lend_in_order(&self, is_copy: bool, stream: u64) -> Result<Option<DeviceMemory>> {
+        let _ = (is_copy, stream);
         Ok(None)
     }
 }

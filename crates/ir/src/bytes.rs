@@ -94,24 +94,61 @@ fn pages(len: usize) -> Option<MmapMut> {
     Some(map)
 }
 
+/// Freed blocks of one length.
+#[derive(Default)]
+struct Kept {
+    blocks: Vec<Block>,
+    /// How many of them reserves hold ready.
+    reserved: usize,
+    /// When one was asked for last.
+    asked: u64,
+}
+
 /// Freed blocks by their length, in whole lines.
 #[derive(Default)]
 struct FreeList {
-    blocks: FxHashMap<usize, Vec<Block>>,
+    kept: FxHashMap<usize, Kept>,
     bytes: usize,
     /// Bytes that reserves hold ready.
     reserved: usize,
+    /// Counts what is asked for.
+    clock: u64,
 }
 
 impl FreeList {
-    /// Keeps a block if there is room for it; otherwise hands it back.
-    fn put(&mut self, size: usize, block: Block) -> Option<Block> {
-        if self.bytes + size > KEEP_MAX + self.reserved {
-            return Some(block);
+    /// Keeps a block, and hands back what there is no room for: blocks of lengths that were not asked for the longest.
+    /// A program whose sizes change does not fill the list with those it has left behind.
+    fn put(&mut self, size: usize, block: Block) -> Vec<Block> {
+        let most = KEEP_MAX + self.reserved;
+        let mut over = Vec::new();
+        while size <= most && self.bytes + size > most {
+            let is_free = |k: &Kept| k.blocks.len() > k.reserved;
+            let free = self.kept.iter().filter(|(_, k)| is_free(k));
+            let Some(length) = free.min_by_key(|(size, k)| (k.asked, **size)).map(|(size, _)| *size) else { break };
+            let Some(kept) = self.kept.get_mut(&length) else { break };
+            over.extend(kept.blocks.pop());
+            if kept.blocks.is_empty() && kept.reserved == 0 {
+                self.kept.remove(&length);
+            }
+            self.bytes -= length;
         }
-        self.bytes += size;
-        self.blocks.entry(size).or_default().push(block);
-        None
+        if self.bytes + size > most {
+            over.push(block);
+        } else {
+            self.bytes += size;
+            let new = || Kept { asked: self.clock, ..Kept::default() };
+            self.kept.entry(size).or_insert_with(new).blocks.push(block);
+        }
+        over
+    }
+    /// A block of this length, if one is kept.
+    fn take(&mut self, size: usize) -> Option<Block> {
+        self.clock += 1;
+        let kept = self.kept.get_mut(&size)?;
+        kept.asked = self.clock;
+        let block = kept.blocks.pop()?;
+        self.bytes -= size;
+        Some(block)
     }
 }
 static FREE: LazyLock<Mutex<FreeList>> = LazyLock::new(Mutex::default);
@@ -122,10 +159,7 @@ fn take(len: usize) -> Option<Block> {
     if size < KEEP_MIN {
         return None;
     }
-    let mut kept = FREE.lock();
-    let block = kept.blocks.get_mut(&size)?.pop()?;
-    kept.bytes -= size;
-    Some(block)
+    FREE.lock().take(size)
 }
 
 /// Memory held ready for a second copy of some values: while a checkpoint is written, the steps
@@ -141,7 +175,12 @@ impl Reserve {
     pub fn new(lengths: impl IntoIterator<Item = usize>) -> Reserve {
         let sizes: Vec<usize> =
             lengths.into_iter().map(|n| n.next_multiple_of(64)).filter(|n| *n >= KEEP_MIN).collect();
-        FREE.lock().reserved += sizes.iter().sum::<usize>();
+        let mut free = FREE.lock();
+        for &size in &sizes {
+            free.reserved += size;
+            free.kept.entry(size).or_default().reserved += 1;
+        }
+        drop(free);
         Reserve { sizes }
     }
     /// Takes the memory from the system, which takes as long as writing to all of it: for a thread
@@ -159,19 +198,24 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         let mut over = Vec::new();
-        let mut kept = FREE.lock();
-        kept.reserved -= self.sizes.iter().sum::<usize>();
+        let mut free = FREE.lock();
         for size in &self.sizes {
-            if kept.bytes <= KEEP_MAX + kept.reserved {
+            free.reserved -= size;
+            if let Some(kept) = free.kept.get_mut(size) {
+                kept.reserved -= 1;
+            }
+        }
+        for size in &self.sizes {
+            if free.bytes <= KEEP_MAX + free.reserved {
                 break;
             }
-            if let Some(block) = kept.blocks.get_mut(size).and_then(Vec::pop) {
-                kept.bytes -= size;
+            if let Some(block) = free.kept.get_mut(size).and_then(|k| k.blocks.pop()) {
+                free.bytes -= size;
                 over.push(block);
             }
         }
         // The system takes back what is over without the lock.
-        drop(kept);
+        drop(free);
     }
 }
 
@@ -315,16 +359,35 @@ mod tests {
         assert_eq!(again.as_slice().as_ptr(), at, "what is kept does not pile up");
         assert!(again.as_slice().iter().all(|&x| x == 0));
         assert_eq!(again.clone().as_slice(), again.as_slice());
-        let kept = || FREE.lock().blocks.get(&len).map_or(0, Vec::len);
+        let kept = || FREE.lock().kept.get(&len).map_or(0, |k| k.blocks.len());
         let before = kept();
         again.release();
         assert_eq!(kept(), before, "what is given back is not kept");
     }
 
     #[test]
+    fn lengths_that_nobody_asks_for_make_room() {
+        // Mapped, never touched.
+        let block = |len: usize| Block::Pages(pages(len).expect("address space"));
+        let part = KEEP_MAX / 4;
+        let mut list = FreeList::default();
+        assert!((0..4).all(|k| list.put(part - 64 * k, block(part)).is_empty()));
+        assert!(list.take(part).is_some() && list.put(part, block(part)).is_empty(), "asked for last");
+        list.kept.entry(part - 64).or_default().reserved = 1;
+        assert_eq!(list.put(part + 64, block(part)).len(), 1);
+        let left: Vec<bool> = (0..4).map(|k| list.kept.contains_key(&(part - 64 * k))).collect();
+        assert_eq!(
+            left,
+            [true, true, true, false],
+            "the shortest of those never asked for went first, not the reserved one"
+        );
+        assert_eq!(list.put(2 * KEEP_MAX, block(part)).len(), 1, "more than all there is room for is not kept");
+    }
+
+    #[test]
     fn a_reserve_holds_memory_ready_and_gives_it_back() {
         let len = 3 * KEEP_MIN + 320; // a size no other test uses
-        let kept = || FREE.lock().blocks.get(&len).map_or(0, Vec::len);
+        let kept = || FREE.lock().kept.get(&len).map_or(0, |k| k.blocks.len());
         let reserve = Reserve::new([len, 8, len]);
         assert!(FREE.lock().reserved >= 2 * len);
         reserve.fill();
@@ -334,9 +397,9 @@ mod tests {
         drop((reserve, b));
         assert_eq!(kept(), 2, "within what is kept anyway");
         let mut over = FreeList { bytes: KEEP_MAX, ..FreeList::default() };
-        assert!(over.put(len, Block::zeroed(len)).is_some());
+        assert_eq!(over.put(len, Block::zeroed(len)).len(), 1);
         over.reserved = len;
-        assert!(over.put(len, Block::zeroed(len)).is_none());
+        assert!(over.put(len, Block::zeroed(len)).is_empty());
     }
 
     #[test]

@@ -406,74 +406,75 @@ impl Element for bool {
 macro_rules! with_dtype {
     ($d:expr, $T:ident => $body:expr) => {
         match $d {
-            $crate::DType::F64 => {
+            $crate::DType::F64 if const { $crate::is_linked("f64") } => {
                 type $T = f64;
                 $body
             }
-            $crate::DType::F32 => {
+            $crate::DType::F32 if const { $crate::is_linked("f32") } => {
                 type $T = f32;
                 $body
             }
-            $crate::DType::BF16 => {
+            $crate::DType::BF16 if const { $crate::is_linked("bf16") } => {
                 type $T = $crate::bf16;
                 $body
             }
-            $crate::DType::F16 => {
+            $crate::DType::F16 if const { $crate::is_linked("f16") } => {
                 type $T = $crate::f16;
                 $body
             }
-            $crate::DType::F8E4M3 => {
+            $crate::DType::F8E4M3 if const { $crate::is_linked("f8e4m3") } => {
                 type $T = $crate::f8e4m3;
                 $body
             }
-            $crate::DType::F8E5M2 => {
+            $crate::DType::F8E5M2 if const { $crate::is_linked("f8e5m2") } => {
                 type $T = $crate::f8e5m2;
                 $body
             }
-            $crate::DType::I64 => {
+            $crate::DType::I64 if const { $crate::is_linked("i64") } => {
                 type $T = i64;
                 $body
             }
-            $crate::DType::U64 => {
+            $crate::DType::U64 if const { $crate::is_linked("u64") } => {
                 type $T = u64;
                 $body
             }
-            $crate::DType::I32 => {
+            $crate::DType::I32 if const { $crate::is_linked("i32") } => {
                 type $T = i32;
                 $body
             }
-            $crate::DType::U32 => {
+            $crate::DType::U32 if const { $crate::is_linked("u32") } => {
                 type $T = u32;
                 $body
             }
-            $crate::DType::I16 => {
+            $crate::DType::I16 if const { $crate::is_linked("i16") } => {
                 type $T = i16;
                 $body
             }
-            $crate::DType::U16 => {
+            $crate::DType::U16 if const { $crate::is_linked("u16") } => {
                 type $T = u16;
                 $body
             }
-            $crate::DType::I8 => {
+            $crate::DType::I8 if const { $crate::is_linked("i8") } => {
                 type $T = i8;
                 $body
             }
-            $crate::DType::U8 => {
+            $crate::DType::U8 if const { $crate::is_linked("u8") } => {
                 type $T = u8;
                 $body
             }
-            $crate::DType::C64 => {
+            $crate::DType::C64 if const { $crate::is_linked("c64") } => {
                 type $T = $crate::Complex<f32>;
                 $body
             }
-            $crate::DType::C128 => {
+            $crate::DType::C128 if const { $crate::is_linked("c128") } => {
                 type $T = $crate::Complex<f64>;
                 $body
             }
-            $crate::DType::Bool => {
+            $crate::DType::Bool if const { $crate::is_linked("bool") } => {
                 type $T = bool;
                 $body
             }
+            other => $crate::unlinked(other.name()),
         }
     };
 }

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 
 /// A line of the user's program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct Site {
     /// File as the compiler or the interpreter names it.
     pub file: &'static str,
@@ -13,6 +14,20 @@ pub struct Site {
     pub line: u32,
     /// Column, from 1; 0 where unknown.
     pub column: u32,
+    /// Whether a node of this line came about by differentiation. Neither compared nor stored in files.
+    pub is_gradient: bool,
+}
+
+impl PartialEq for Site {
+    fn eq(&self, other: &Site) -> bool {
+        (self.line, self.column, self.file) == (other.line, other.column, other.file)
+    }
+}
+impl Eq for Site {}
+impl Hash for Site {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        (self.file, self.line, self.column).hash(h);
+    }
 }
 
 thread_local! {
@@ -21,7 +36,17 @@ thread_local! {
 
 impl Site {
     /// No known line: nodes read from a file.
-    pub const UNKNOWN: Site = Site { file: "", line: 0, column: 0 };
+    pub const UNKNOWN: Site = Site::new("", 0, 0);
+
+    /// A line of the program.
+    pub const fn new(file: &'static str, line: u32, column: u32) -> Site {
+        Site { file, line, column, is_gradient: false }
+    }
+    /// The same line, for what comes about by differentiation.
+    #[must_use]
+    pub fn of_gradient(self) -> Site {
+        Site { is_gradient: true, ..self }
+    }
 
     /// The caller's line, or the one set by [`Site::scope`].
     #[track_caller]
@@ -31,7 +56,7 @@ impl Site {
             return site;
         }
         let l = Location::caller();
-        Site { file: l.file(), line: l.line(), column: l.column() }
+        Site::new(l.file(), l.line(), l.column())
     }
 
     /// Runs `f` with every node it makes attributed to this line: gradients carry the line of

@@ -1,7 +1,9 @@
 //! The row of the op table: everything the system knows about an op is said here once.
 
 use crate::verify::RANK_MAX;
-use crate::{Attr, AttrKind, Attrs, Buffer, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
+use crate::{
+    Attr, AttrKind, Attrs, Buffer, DType, Error, Graph, Layout, Literal, OnPart, Resize, Result, Shape, Shard, Value,
+};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -386,6 +388,14 @@ pub struct Op {
     pub complex: OnComplex,
     /// What it does beyond computing its results.
     pub effect: Effect,
+    /// How it may be cut over a mesh.
+    pub shard: Shard,
+    /// Inputs in each of which alone it is linear: a product in both, a quotient in the first.
+    pub linear_in: &'static [usize],
+    /// The attributes of the same call on parts, where they state sizes.
+    pub resize: Option<Resize>,
+    /// The same call on a part of the dimension along which another input states positions.
+    pub on_part: Option<OnPart>,
     /// Samples and worked examples.
     pub cases: fn() -> Vec<Case>,
 }
@@ -422,6 +432,10 @@ impl Op {
         linear: false,
         complex: OnComplex::Auto,
         effect: Effect::None,
+        shard: Shard::Auto,
+        linear_in: &[],
+        resize: None,
+        on_part: None,
         cases: Vec::new,
     };
 

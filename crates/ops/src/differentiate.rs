@@ -144,14 +144,14 @@ fn walk_here(
         }
         node.mark_differentiated();
         let since = ir::mark();
-        let got = node.site().scope(|| node_grads(node, inputs, &outs, &wanted))?;
+        let got = node.site().of_gradient().scope(|| node_grads(node, inputs, &outs, &wanted))?;
         if how.releases && is_saving(node, inputs, &wanted, &got, since) {
             released.push(node.clone());
         }
         for ((v, g), wanted) in inputs.iter().zip(got).zip(&wanted) {
             if let (Some(g), true) = (g, *wanted) {
                 check_type(&g, v, node)?;
-                node.site().scope(|| accumulate(&mut grads, v, g))?;
+                node.site().of_gradient().scope(|| accumulate(&mut grads, v, g))?;
             }
         }
     }

@@ -259,6 +259,7 @@ macro_rules! scalar_row {
         $(cost: $cost:ident;)?
         $(autocast: $autocast:ident;)?
         $(linear: $linear:literal;)?
+        $(linear_in: $linear_in:expr;)?
         $(complex: $complex:expr;)?
         grad: $grad:expr;
         example: $($e:expr),* => $eout:expr, $source:literal;
@@ -272,6 +273,7 @@ macro_rules! scalar_row {
             grad: $grad,
             $(autocast: ir::Autocast::$autocast,)?
             $(linear: $linear,)?
+            $(linear_in: $linear_in,)?
             $(complex: $complex,)?
             cases: || {
                 let is_bool = matches!(SCALAR.out, ir::Out::Bool);
@@ -306,7 +308,7 @@ macro_rules! scalar_row {
 /// Writes the row and the method of an elementwise op of one input.
 ///
 /// After `float` may follow `int`, the value for integers; after `code`, in this order, `neutral`, `domain`, `cost`,
-/// `autocast`, `linear` and `complex`, where they differ from [`ir::Scalar::DEFAULT`] and [`ir::Op::DEFAULT`].
+/// `autocast`, `linear`, `linear_in` and `complex`, where they differ from [`ir::Scalar::DEFAULT`] and [`ir::Op::DEFAULT`].
 #[macro_export]
 macro_rules! unary {
     ($(#[doc = $doc:literal])* $name:ident($x:ident) -> $out:ident; $($rest:tt)*) => {

@@ -110,10 +110,10 @@ fn constants_keep_every_bit() {
 fn odd_names_and_lines_survive() {
     let mut g = Graph::new();
     let sites = [
-        Site { file: "", line: 3, column: 1 },
-        Site { file: "a b:7.rs", line: 3, column: 0 },
-        Site { file: "quote\"\\\n\u{7}.py", line: u32::MAX, column: 9 },
-        Site { file: "src/läufer.rs", line: 1, column: 2 },
+        Site::new("", 3, 1),
+        Site::new("a b:7.rs", 3, 0),
+        Site::new("quote\"\\\n\u{7}.py", u32::MAX, 9),
+        Site::new("src/läufer.rs", 1, 2),
     ];
     for (i, site) in sites.into_iter().enumerate() {
         let x = g.input("näme \"quoted\"\\\n\t#%", &Type::new(DType::F32, [i]), site);
@@ -129,7 +129,7 @@ fn kept() -> Vec<(&'static str, Graph)> {
         let mut g = collect(&values, Collect::Now).unwrap().graph;
         // Lines of this file would change the kept text with every edit.
         for (i, n) in g.nodes.iter_mut().enumerate() {
-            n.site = Site { file: "src/main.rs", line: 3 + i as u32, column: 9 };
+            n.site = Site::new("src/main.rs", 3 + i as u32, 9);
         }
         g
     };

@@ -368,7 +368,7 @@ fn read_site(text: &str) -> Option<Site> {
         (file.to_string(), rest)
     };
     let (line, column) = rest.split_once(':').unwrap_or((rest, "0"));
-    Some(Site { file: crate::site::intern(&file)?, line: line.parse().ok()?, column: column.parse().ok()? })
+    Some(Site::new(crate::site::intern(&file)?, line.parse().ok()?, column.parse().ok()?))
 }
 
 /// An element before its type is known.

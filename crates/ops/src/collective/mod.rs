@@ -6,9 +6,11 @@
 //!
 //! Gradients are those of the sum of all ranks' losses.
 
+mod mesh;
 mod wire;
 pub mod workers;
 
+pub use mesh::{MeshRanks, Pattern, pattern};
 pub use wire::Wire;
 
 use crate::rules::f64s;
@@ -285,6 +287,28 @@ impl Ranks {
     #[track_caller]
     pub fn recv(&self, like: &Tensor, from: usize) -> Tensor {
         self.applied(&RECV, like, Attrs::new().with("peer", from as i64))
+    }
+    /// Sends a value to rank `to`, now.
+    pub fn send_value(&self, x: &Literal, to: usize) -> Result<()> {
+        let (ty, attrs) = (Type::new(x.dtype(), x.shape().clone()), Attrs::new().with("peer", to as i64));
+        let call = Call { types: &[ty], attrs: &attrs };
+        self.0.0.run(SEND.name, &call, std::slice::from_ref(x)).map(|_| ()).map_err(|e| e.in_op(SEND.name))
+    }
+    /// Receives a value from rank `from`, now.
+    pub fn receive_value(&self, ty: &Type, from: usize) -> Result<Literal> {
+        let attrs = Attrs::new().with("peer", from as i64);
+        let call = Call { types: std::slice::from_ref(ty), attrs: &attrs };
+        let room = Literal::zeros(ty.dtype, ty.shape.clone());
+        let mut got = self.0.0.run(RECV.name, &call, &[room]).map_err(|e| e.in_op(RECV.name))?;
+        got.pop().ok_or_else(|| Error::bug("recv gives one value"))
+    }
+    /// The value of rank `root`, now; the others bring one of its type.
+    pub fn broadcast_value(&self, x: &Literal, root: usize) -> Result<Literal> {
+        let (ty, attrs) = (Type::new(x.dtype(), x.shape().clone()), Attrs::new().with("root", root as i64));
+        let call = Call { types: &[ty], attrs: &attrs };
+        let got = self.0.0.run(BROADCAST.name, &call, std::slice::from_ref(x));
+        let mut got = got.map_err(|e| e.in_op(BROADCAST.name))?;
+        got.pop().ok_or_else(|| Error::bug("broadcast gives one value"))
     }
     /// Returns when every rank has called it.
     #[track_caller]

@@ -23,6 +23,7 @@ pub static OP: Op = Op {
         let t = Tensor::from(c.inputs[0].clone());
         Ok(vec![Tensor::apply1(c.op, &[&t], c.attrs.clone()).value()?.clone()])
     }),
+    shard: ir::Shard::Leading(0),
     cases: || {
         let attrs = Attrs::new().with("classes", 3i64).with("ignored", -100i64).with("op", "loss");
         let numbers = i64s([4], &[2, 0, -100, 1]);

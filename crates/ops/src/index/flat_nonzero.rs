@@ -28,6 +28,7 @@ pub static OP: Op = Op {
             Case::new(vec![mask.clone()], of(3, -1))
                 .expect(vec![i64s([3], &[1, 2, 5])], "NumPy manual, flatnonzero, by hand"),
             Case::new(vec![mask], of(5, -1)).expect(vec![i64s([5], &[1, 2, 5, -1, -1])], "by hand"),
+            Case::new(vec![long.clone()], of(0, 7)),
             Case::new(vec![long.clone()], of(2500, 7)),
             Case::new(vec![long], of(2700, 7)),
         ]
@@ -40,11 +41,11 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     // Each index is written where the next true element's belongs, so that there is nothing to predict.
     let (mut indices, mut count) = (vec![fill; size + 1], 0);
     for (i, &b) in args[0].bytes().iter().enumerate() {
-        indices[count] = i as i64;
-        count += usize::from(b != 0);
         if count == size {
             break;
         }
+        indices[count] = i as i64;
+        count += usize::from(b != 0);
     }
     indices[count..].fill(fill);
     indices.truncate(size);

@@ -2,10 +2,10 @@
 
 use super::{inside, is_index};
 use crate::kernel::batched_input;
-use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
+use crate::rules::{GradTensors, expand, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Error, Result, Tensor};
 use ir::AxisSplit;
-use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Factors, Grad, Literal, Meaning, Op, Shape, shard};
 
 /// The row of `index_add`.
 pub static OP: Op = Op {
@@ -21,6 +21,8 @@ pub static OP: Op = Op {
     }),
     batch: Batch::Rule(|c| batch_slices(c, |x, at, index, src| x.scatter_add(at, index, src))),
     linear: true,
+    shard: ir::Shard::Rule(factors),
+    on_part: Some(on_part),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let many = || i64s([300], &(0..300).map(|i| i * i % 40).collect::<Vec<i64>>());
@@ -35,6 +37,26 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// Every dimension passes; the slices are terms of a sum.
+fn factors(c: &Call) -> Result<Factors> {
+    let at = c.axis("axis")?;
+    let (x, mut src) = (shard::letters(c.shape(0), 'a'), shard::letters(c.shape(0), 'a'));
+    src.replace_range(at..at + 1, "I");
+    Ok(Factors::of(&[&x, "I", &src], &[&x]).adding(&[0]).looked_up(at))
+}
+
+/// Slices that belong elsewhere are zeros.
+fn on_part(c: &Call, args: &[ir::Value], part: &ir::Portion) -> Result<Vec<ir::Value>> {
+    let at = c.axis("axis")?;
+    let mut mask = vec![1; c.shape(0).rank()];
+    mask[at] = c.shape(1).count();
+    expand(args, |v| {
+        let (is_here, index) = v[1].within(part, OP.name);
+        let src = Tensor::where_(&is_here.reshape(mask.as_slice()), &v[2], v[2].zeros_like());
+        Ok(vec![v[0].index_add(at as i64, &index, &src)])
+    })
+}
 
 /// The type rule of ops that put slices at indices along an axis.
 pub(crate) fn check_slices(c: &Call) -> Result<usize> {

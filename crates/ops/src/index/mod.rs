@@ -36,6 +36,7 @@ const INDEX_OF_EXTREME: ir::Op = ir::Op {
     infer: infer_place,
     grad: ir::Grad::Zero,
     batch: crate::kernel::BATCH_AXIS,
+    shard: ir::Shard::Lanes,
     ..ir::Op::DEFAULT
 };
 
@@ -110,6 +111,15 @@ impl Tensor {
             return Err(Error::dtype(format!("the index must be an integer, not {dtype}")).in_op(op));
         }
         Ok(self.cast(DType::I64))
+    }
+    /// For positions in a part of a dimension: which of these lie in it, and where; those outside are 0. A position
+    /// outside of the whole dimension is an error in the name of `op`.
+    pub(crate) fn within(&self, part: &ir::Portion, op: &'static str) -> (Tensor, Tensor) {
+        let all = self.check_class(part.size, 0, op);
+        let (first, end) = (part.range.start as i64, part.range.end as i64);
+        let is_here = all.ge(first).logical_and(&all.lt(end));
+        let at = Tensor::where_(&is_here, &(&all - first), 0i64);
+        (is_here, at)
     }
     /// An axis and this tensor with at least one dimension: a scalar counts as a vector of one.
     pub(crate) fn at_axis(&self, op: &str, along: i64) -> Result<(Tensor, usize)> {

@@ -33,6 +33,7 @@ pub static OP: Op = Op {
     }),
     batch: BATCH_AXIS,
     linear: true,
+    shard: ir::Shard::Lanes,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let many = || i64s([1100], &(0..1100).map(|i| i * i % 70).collect::<Vec<i64>>());

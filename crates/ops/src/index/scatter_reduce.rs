@@ -23,6 +23,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| if c.attrs.str("reduce")? == "prod" { prod_grad(c) } else { extreme_grad(c) }),
     batch: BATCH_AXIS,
+    shard: ir::Shard::Lanes,
     cases: || {
         let by = |a: i64, r: &str, s: bool| Attrs::new().with("axis", a).with("reduce", r).with("include_self", s);
         let index = || i64s([2, 2], &[2, 0, 2, 0]);

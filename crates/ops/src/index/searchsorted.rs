@@ -188,7 +188,11 @@ fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
         let none = || Tensor::new(0, &[] as &[i64]);
         return Ok([x.ravel(), none().reshape(&shape), none()]);
     }
+    if let Some(found) = unique_counted(x)? {
+        return Ok(found);
+    }
     let [sorted, places] = x.ravel().sort(0);
+    Tensor::eval_all(&[&sorted, &places])?;
     // The first of each run of equals. A NaN is equal to nothing.
     let differs = sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1));
     let is_first = Tensor::concat(&[Tensor::from([true]), differs], 0);
@@ -197,6 +201,35 @@ fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let inverse = number.zeros_like().scatter(0, &places, &number).reshape(&shape);
     let ends = Tensor::concat(&[firsts.narrow(0, 1, firsts.count()? - 1), Tensor::from([n as i64])], 0);
     Ok([sorted.take(&firsts, 0), inverse, ends - firsts])
+}
+
+/// Elements from which on `unique` looks at their range, and the widest range that is counted.
+const COUNTED_MIN: usize = 1 << 12;
+const SPAN_MAX: usize = 1 << 24;
+
+/// `unique` of integers from a short range: they are counted, not sorted.
+fn unique_counted(x: &Tensor) -> Result<Option<[Tensor; 3]>> {
+    let (shape, n, dtype) = (x.shape()?, x.count()?, x.dtype()?);
+    if !dtype.is_int() || dtype == DType::U64 || n < COUNTED_MIN {
+        return Ok(None);
+    }
+    let (least, most) = x.cast(DType::I64).extent()?;
+    let span =
+        most.checked_sub(least).and_then(|s| usize::try_from(s).ok()).map_or(usize::MAX, |s| s.saturating_add(1));
+    if span > SPAN_MAX.min(4 * n) {
+        return Ok(None);
+    }
+    let index = x.cast(DType::I64).ravel() - least;
+    let ones = Tensor::full_of(n, 1.0, DType::I64);
+    let counts = Tensor::full_of(span, 0.0, DType::I64).index_add(0, &index, &ones);
+    let is_there = counts.gt(0i64);
+    let total = is_there.cast(DType::I64).sum(..);
+    // The counts are read again below.
+    Tensor::eval_all(&[&counts, &total])?;
+    let firsts = is_there.flat_nonzero(total.item::<i64>()? as usize, 0);
+    let number = is_there.cast(DType::I64).cumsum(0) - 1i64;
+    let values = (&firsts + least).cast(dtype);
+    Ok(Some([values, number.take(&index, 0).reshape(&shape), counts.take(&firsts, 0)]))
 }
 
 /// `unique` of complex numbers, on the host.

@@ -26,6 +26,7 @@ pub static OP: Op = Op {
         grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
     }),
     batch: BATCH_AXIS,
+    shard: ir::Shard::Lanes,
     cases: || {
         let along = |a: i64, d: bool| Attrs::new().with("axis", a).with("descending", d);
         let x = f64s([2, 3], &[3.0, 1.0, 2.0, 5.0, 5.0, 4.0]);

@@ -2,10 +2,10 @@
 
 use super::{inside, is_index};
 use crate::kernel::batched_input;
-use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, one};
-use crate::{Result, Tensor};
+use crate::rules::{GradTensors, expand, f64s, floats, i64s, maybe_grads, one};
+use crate::{DType, Result, Tensor};
 use ir::AxisSplit;
-use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Factors, Grad, Literal, Meaning, Op, Shape, shard};
 
 /// The row of `take`.
 pub static OP: Op = Op {
@@ -29,6 +29,8 @@ pub static OP: Op = Op {
     }),
     batch: Batch::Rule(batch),
     linear: true,
+    shard: ir::Shard::Rule(factors),
+    on_part: Some(on_part),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([6], &[4.0, 3.0, 5.0, 7.0, 6.0, 8.0]);
@@ -41,6 +43,30 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// The dimensions of the index pass, and those of the tensor. What a part of the axis has is a term of the result.
+fn factors(c: &Call) -> Result<Factors> {
+    let at = c.axis("axis")?;
+    let (mut x, index) = (shard::letters(c.shape(0), 'a'), shard::letters(c.shape(1), 'A'));
+    if c.dtype(0) == DType::Bool {
+        // Truth values have no sum.
+        x.replace_range(at..at + 1, ".");
+    }
+    let y = format!("{}{index}{}", &x[..at], &x[at + 1..]);
+    Ok(Factors::of(&[&x, &index], &[&y]).looked_up(at))
+}
+
+/// Zeros where the index points outside of the part.
+fn on_part(c: &Call, args: &[ir::Value], part: &ir::Portion) -> Result<Vec<ir::Value>> {
+    let (at, own) = (c.axis("axis")?, c.shape(1));
+    let mut mask = vec![1; c.shape(0).rank() - 1 + own.rank()];
+    mask[at..at + own.rank()].copy_from_slice(own);
+    expand(args, |v| {
+        let (is_here, index) = v[1].within(part, OP.name);
+        let y = v[0].take(&index, at as i64);
+        Ok(vec![Tensor::where_(&is_here.reshape(mask.as_slice()), &y, y.zeros_like())])
+    })
+}
 
 fn out_shape(c: &Call) -> Result<Shape> {
     let (at, x) = (c.axis("axis")?, c.shape(0));

@@ -27,6 +27,7 @@ pub static OP: Op = Op {
     batch: BATCH_AXIS,
     autocast: ir::Autocast::Wide,
     complex: on_complex!(pairs::cumprod),
+    shard: ir::Shard::Lanes,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![

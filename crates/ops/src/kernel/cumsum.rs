@@ -20,6 +20,7 @@ pub static OP: Op = Op {
     batch: BATCH_AXIS,
     autocast: ir::Autocast::Wide,
     linear: true,
+    shard: ir::Shard::Lanes,
     cases: || {
         let along = |a: i64, r: bool| Attrs::new().with("axis", a).with("reverse", r);
         let x = f64s([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);

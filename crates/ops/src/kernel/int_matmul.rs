@@ -20,6 +20,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(|c, args| matmul::reference(c, args, DType::I32)),
     grad: Grad::Missing("integers have no gradient"),
     batch: Batch::Rule(matmul::batch),
+    shard: ir::Shard::Rule(super::matmul::factors),
     cases: || {
         let bytes = |dtype: DType, shape: &[usize], step: i64| {
             let count: usize = shape.iter().product();

@@ -31,6 +31,7 @@ pub static OP: Op = Op {
     }),
     batch: BATCH_AXIS,
     autocast: ir::Autocast::Wide,
+    shard: ir::Shard::Lanes,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let far = f64s([3], &[-1000.0, 0.0, 1000.0]);

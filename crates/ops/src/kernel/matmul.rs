@@ -3,7 +3,7 @@
 use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, one, one_dtype, unbroadcast};
 use crate::{DType, Error, Operand, Result, Tensor};
-use ir::{Attrs, Batch, BatchCall, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
+use ir::{Attrs, Batch, BatchCall, Call, Case, Factors, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
 
 /// The row of `matmul`.
 pub static OP: Op = Op {
@@ -26,6 +26,8 @@ pub static OP: Op = Op {
     batch: Batch::Rule(batch),
     autocast: ir::Autocast::Narrow,
     complex: on_complex!(pairs::matmul),
+    shard: ir::Shard::Rule(factors),
+    linear_in: &[0, 1],
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3, 4], 2)], Attrs::new()),
@@ -56,6 +58,19 @@ pub(super) fn batch(c: &BatchCall) -> Result<Vec<Value>> {
         })
         .collect();
     Ok(vec![Tensor::apply1(c.op, &[&aligned[0], &aligned[1]], Attrs::new()).value()?.clone()])
+}
+
+/// How a product may be cut: leading dimensions, rows and columns pass, the inner dimension is summed.
+pub(super) fn factors(c: &Call) -> Result<Factors> {
+    let out = checked_shape(c)?;
+    let lead = out.rank() - 2;
+    let letters = |s: &Shape, end: &str| -> String {
+        let skip = lead + 2 - s.rank();
+        let letter = |i: usize| char::from_u32('0' as u32 + (skip + i) as u32).unwrap_or('.');
+        (0..s.rank() - 2).map(|i| if s[i] == 1 { '.' } else { letter(i) }).chain(end.chars()).collect()
+    };
+    let (a, b, y) = (letters(c.shape(0), "mk"), letters(c.shape(1), "kn"), letters(&out, "mn"));
+    Ok(Factors::of(&[&a, &b], &[&y]))
 }
 
 /// True if a value is another one with its last two dimensions swapped.

@@ -27,6 +27,7 @@ const RUNNING: Op = Op {
         grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
     }),
     batch: BATCH_AXIS,
+    shard: ir::Shard::Lanes,
     ..Op::DEFAULT
 };
 

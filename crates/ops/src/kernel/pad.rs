@@ -24,6 +24,7 @@ pub static OP: Op = Op {
         Ok(vec![x.pad_raw(&with("lo")?, &with("hi")?, c.attrs.float("value")?).value()?.clone()])
     }),
     complex: on_complex!(pairs::pad),
+    shard: ir::Shard::Rule(factors),
     cases: || {
         let by = |lo: &[i64], hi: &[i64], v: f64| Attrs::new().with("lo", lo).with("hi", hi).with("value", v);
         vec![
@@ -34,6 +35,15 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// The dimensions without a border pass.
+fn factors(c: &Call) -> Result<ir::Factors> {
+    let (lo, hi) = (c.attrs.ints("lo")?, c.attrs.ints("hi")?);
+    let mut dims: Vec<char> = ir::shard::letters(c.shape(0), 'a').chars().collect();
+    (0..dims.len()).filter(|&i| lo[i] != 0 || hi[i] != 0).for_each(|i| dims[i] = '.');
+    let dims: String = dims.into_iter().collect();
+    Ok(ir::Factors::of(&[&dims], &[&dims]))
+}
 
 fn out_shape(c: &Call) -> Result<Shape> {
     c.arity(1)?;

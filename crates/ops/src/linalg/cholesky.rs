@@ -79,6 +79,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::cholesky),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let by = |t: &str| Attrs::new().with("triangle", t);
         let a = |t: f64| {

@@ -35,6 +35,7 @@ pub static OP: Op = Op {
         grads([per_matrix(&along) * y - per_matrix(&x.det()) * back.matmul(g.t()).matmul(&back)])
     }),
     batch: super::BATCH,
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),

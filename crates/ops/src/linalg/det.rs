@@ -27,6 +27,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(|c| grads([per_matrix(&c.g(0)) * c.x(0).cofactor()])),
     batch: super::BATCH,
     complex: on_complex!(|u| Ok(vec![pairs::eliminated(u)?.det])),
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),

@@ -31,6 +31,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(grad),
     batch: super::BATCH,
     complex: on_complex!(|u| pairs::on_pairs(u, &super::eigh_pairs::OP, [false, true])),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let by = |t: &str| Attrs::new().with("triangle", t);
         let a = || vec![f64s([3, 3], &[2.0, 0.7, -0.3, 0.7, -1.0, 0.4, -0.3, 0.4, 0.5])];

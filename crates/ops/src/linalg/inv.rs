@@ -30,6 +30,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::by_block),
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![super::definite(40)], Attrs::new()).kinked(),

@@ -35,6 +35,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(grad),
     batch: super::BATCH,
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![super::definite(40)], Attrs::new()).kinked(),

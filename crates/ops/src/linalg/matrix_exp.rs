@@ -33,6 +33,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::by_block),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let turn = std::f64::consts::FRAC_PI_2;
         vec![

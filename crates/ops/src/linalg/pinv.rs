@@ -47,6 +47,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::by_block),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let by = |r: f64| Attrs::new().with("rtol", r);
         let a = f64s([3, 2], &[1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);

@@ -33,6 +33,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(grad),
     batch: super::BATCH,
     complex: on_complex!(|u| pairs::on_pairs(u, &super::qr_pairs::OP, [true, true])),
+    shard: ir::Shard::Leading(2),
     cases: || {
         // The first column of the example's Q is in sevenths, the others in 175ths.
         let q = [-6.0, 69.0, 58.0, -3.0, -158.0, -6.0, 2.0, -30.0, 165.0];

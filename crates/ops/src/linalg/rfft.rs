@@ -2,9 +2,9 @@
 
 use super::FftOptions;
 use super::fft::{FftNorm, paired, place, resized};
-use crate::rules::{f64s, floats};
+use crate::rules::{GradTensors, f64s, floats, maybe_grads};
 use crate::{Error, Tensor};
-use ir::{Attrs, Case};
+use ir::{Attrs, Case, Grad, Shape};
 
 super::composite!(
     "rfft",
@@ -31,7 +31,21 @@ super::composite!(
             Case::new(vec![f64s([4], &[0.0, 1.0, 0.0, 0.0])], by(4, 0, "backward"))
                 .expect(vec![want], "NumPy manual: np.fft.rfft([0, 1, 0, 0])"),
         ]
-    }
+    },
+    grad: Grad::Rule(|c| {
+        let (n, at, g) = (c.attrs.size("n")?, c.attrs.size("axis")?, c.g(0));
+        let scale = FftNorm::parse(c.attrs.str("norm")?)?.scale(n, false) * n as f64;
+        // `irfft` takes each frequency but the first, and the last of an even number, for two.
+        let half = n / 2 + 1;
+        let is_once = |k: usize| k == 0 || 2 * k == n;
+        let shares: Vec<f64> = (0..half).map(|k| if is_once(k) { scale } else { scale / 2.0 }).collect();
+        let mut shape = Shape::new(&vec![1; g.rank()?]);
+        shape.dims_mut()[at] = half;
+        let attrs = Attrs::new().with("n", n).with("axis", at).with("norm", "backward");
+        let h = &g * Tensor::new(shape, &shares).cast_like(&g);
+        let full = Tensor::apply1(&super::irfft::OP, &[&h], attrs);
+        maybe_grads(vec![Some(resized(&full, at, c.x(0).shape()?[at])?)])
+    })
 );
 
 impl Tensor {

@@ -34,6 +34,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(|c| grads([per_matrix(&c.g(1)) * c.x(0).inv().t()])),
     batch: super::BATCH,
     complex: on_complex!(|u| pairs::eliminated(u).map(|e| vec![e.phase, e.log])),
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),

@@ -23,6 +23,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::solve),
+    shard: ir::Shard::Leading(2),
     cases: || {
         vec![
             Case::new(vec![super::definite(70), floats([70, 3], 5)], Attrs::new()).kinked(),

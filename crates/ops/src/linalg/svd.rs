@@ -35,6 +35,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(grad),
     batch: super::BATCH,
     complex: on_complex!(|u| pairs::on_pairs(u, &super::svd_pairs::OP, [true, false, true])),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let by = |full: bool| Attrs::new().with("full", full);
         let r = 0.5f64.sqrt();

@@ -28,6 +28,7 @@ pub static OP: Op = Op {
     }),
     batch: super::BATCH,
     complex: on_complex!(pairs::triangular_solve),
+    shard: ir::Shard::Leading(2),
     cases: || {
         let by = |u: bool, unit: bool| Attrs::new().with("upper", u).with("unit", unit);
         let a = || f64s([2, 2, 2], &[2.0, 1.0, -0.5, 3.0, 1.5, 0.3, 0.7, -2.0]);

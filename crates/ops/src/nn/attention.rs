@@ -194,14 +194,29 @@ fn sequences(q: &Shape) -> &[usize] {
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
         let heads = Heads::new(&a[0], &a[1], &a[2], &a[3..], c.attrs)?;
-        let (weights, lse) = heads.weights()?;
-        let y = heads.fold(&heads.dropped(&weights).cast(c.dtype(0)))?.matmul(&heads.v);
-        Ok(vec![heads.as_queries(&y)?, heads.join(&lse)?])
+        let (mut y, mut lse) = (Vec::new(), Vec::new());
+        for part in heads.parts()? {
+            let (weights, sums) = part.weights()?;
+            y.push(part.fold(&part.dropped(&weights).cast(c.dtype(0)))?.matmul(&part.v));
+            lse.push(sums);
+        }
+        Ok(vec![heads.as_queries(&joined(y, -2))?, heads.join(&joined(lse, -1))?])
     })
 }
 
+/// Parts along an axis as one.
+pub(super) fn joined(mut parts: Vec<Tensor>, along: i64) -> Tensor {
+    if parts.len() == 1 { parts.remove(0) } else { Tensor::concat(&parts, along) }
+}
+
+/// Queries of a causal attention from which on they are taken in parts, the most parts, and the least queries of one.
+const PARTED_MIN: usize = 512;
+const PARTS_MAX: usize = 8;
+const PART_MIN: usize = 128;
+
 /// Queries, keys and values with as many heads each. The queries of heads that share keys are rows
 /// of one matrix; their scores have a dimension for the heads that share.
+#[derive(Clone)]
 pub(super) struct Heads {
     pub q: Tensor,
     pub k: Tensor,
@@ -209,6 +224,8 @@ pub(super) struct Heads {
     pub mask: Option<Tensor>,
     pub scale: f64,
     causal: bool,
+    /// The number of the first query.
+    pub first: usize,
     /// Queries and keys of each sequence, with dimensions for heads, queries and keys.
     lengths: Option<[Tensor; 2]>,
     /// The probability that a weight is dropped, and which are.
@@ -230,7 +247,8 @@ impl Heads {
             [0, 1].map(|i| l.select(0, i).reshape(&each))
         });
         let dropout = key.map(|key| (p, key.clone()));
-        let heads = Heads { q: q.clone(), k, v, mask: mask.cloned(), scale, causal, lengths, dropout, shared: None };
+        let heads =
+            Heads { q: q.clone(), k, v, mask: mask.cloned(), scale, causal, first: 0, lengths, dropout, shared: None };
         let Some((kept, each)) = shared else { return Ok(heads) };
         let mask = match mask {
             Some(m) if m.rank()? >= 3 && m.shape()?[m.rank()? - 3] != 1 => Some(split(m, kept, each)?),
@@ -239,6 +257,23 @@ impl Heads {
         };
         let heads = Heads { mask, shared: Some((each, shape[shape.rank() - 2])), ..heads };
         Ok(Heads { q: heads.fold(&split(q, kept, each)?)?, ..heads })
+    }
+    /// Long causal attention in parts of neighboring queries, each with the keys that they see: almost half of the
+    /// scores are never computed. Others are one part.
+    pub(super) fn parts(&self) -> Result<Vec<Heads>> {
+        let (q, k) = (self.q.shape()?, self.k.shape()?);
+        let (queries, keys) = (q[q.rank() - 2], k[k.rank() - 2]);
+        let is_plain = self.mask.is_none() && self.lengths.is_none() && self.dropout.is_none() && self.shared.is_none();
+        if !self.causal || !is_plain || queries < PARTED_MIN || keys < PART_MIN {
+            return Ok(vec![self.clone()]);
+        }
+        let each = queries.div_ceil(PARTS_MAX).max(PART_MIN).next_multiple_of(64);
+        let part = |first: usize| {
+            let (count, seen) = (each.min(queries - first), (first + each).min(keys));
+            let [k, v] = [&self.k, &self.v].map(|t| t.narrow(-2, 0, seen));
+            Heads { q: self.q.narrow(-2, first, count), k, v, first, ..self.clone() }
+        };
+        Ok((0..queries).step_by(each).map(part).collect())
     }
     /// Weights, or what becomes of their gradient, but for those that are dropped.
     pub(super) fn dropped(&self, weights: &Tensor) -> Tensor {
@@ -259,7 +294,7 @@ impl Heads {
         let (queries, keys) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
         let floor = self.floor()?;
         if self.causal {
-            let rows = Tensor::iota(queries, DType::I64).reshape([queries, 1]);
+            let rows = Tensor::iota(queries, DType::I64).reshape([queries, 1]) + self.first as i64;
             scores = Tensor::where_(&rows.ge(Tensor::iota(keys, DType::I64)), &scores, floor);
         }
         match &self.mask {

@@ -1,6 +1,6 @@
 //! `attention_grad`: gradients of attention for queries, keys and values.
 
-use super::attention::{ATTRS, Heads, attrs, check};
+use super::attention::{ATTRS, Heads, attrs, check, joined};
 use crate::rules::{expand, f64s, floats, i64s, unbroadcast};
 use crate::{Error, Result, Tensor};
 use ir::{Call, Case, DType, Literal, Meaning, Op, Value};
@@ -62,9 +62,45 @@ pub static OP: Op = Op {
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
         let heads = Heads::new(&a[0], &a[1], &a[2], &a[6..], c.attrs)?;
-        let Gradients { q, k, v, .. } = gradients(&heads, &a[3], &a[4], &a[5], None)?;
-        Ok(vec![q, k, v])
+        let parts = heads.parts()?;
+        if parts.len() == 1 {
+            let Gradients { q, k, v, .. } = gradients(&heads, &a[3], &a[4], &a[5], None)?;
+            return Ok(vec![q, k, v]);
+        }
+        let (mut of_q, mut of_keys, mut of_values) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &parts {
+            let count = part.q.shape()?[part.q.rank()? - 2];
+            let cut = |t: &Tensor, along: i64| t.narrow(along, part.first, count);
+            let got = gradients(part, &cut(&a[3], -2), &cut(&a[4], -1), &cut(&a[5], -2), None)?;
+            of_q.push(got.q);
+            of_keys.push(got.k);
+            of_values.push(got.v);
+        }
+        let keys = a[1].shape()?[a[1].rank()? - 2];
+        Ok(vec![joined(of_q, -2), added(&of_keys, keys)?, added(&of_values, keys)?])
     })
+}
+
+/// The sum of gradients for the first keys, of which each part has no fewer than the one before, for all `keys`.
+fn added(parts: &[Tensor], keys: usize) -> Result<Tensor> {
+    let mut sums = Vec::new();
+    let mut start = 0;
+    for (i, part) in parts.iter().enumerate() {
+        let end = part.shape()?[part.rank()? - 2];
+        if end > start {
+            let cut = parts[i..].iter().map(|p| p.narrow(-2, start, end - start));
+            sums.extend(cut.reduce(|a, b| a + b));
+            start = end;
+        }
+    }
+    if start < keys {
+        // No query sees the last keys.
+        let mut rest = parts[0].shape()?;
+        let at = rest.rank() - 2;
+        rest.dims_mut()[at] = keys - start;
+        sums.push(Tensor::full_of(rest, 0.0, parts[0].dtype()?));
+    }
+    Ok(joined(sums, -2))
 }
 
 /// Gradients for each operand of an attention.
@@ -110,4 +146,34 @@ pub(super) fn gradients(
         v: back(weights.t().matmul(&g), &heads.v)?,
         mask: of_mask,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::AttentionOptions;
+
+    /// Causal attention is computed in parts of its queries; with the same mask as a tensor, at once.
+    #[test]
+    fn parts_of_a_causal_attention_agree_with_the_whole() {
+        for (queries, keys) in [(520, 520), (520, 300), (512, 600)] {
+            let [q, k, v, g] = [(1, queries), (2, keys), (3, keys), (4, queries)]
+                .map(|(seed, n)| Tensor::from(floats([1, n, 2], seed)).cast(DType::F64));
+            let seen = Tensor::iota(queries, DType::I64).reshape([queries, 1]).ge(Tensor::iota(keys, DType::I64));
+            let run = |mask: Option<&Tensor>, causal: bool| -> Vec<Vec<f64>> {
+                let rest: Vec<Tensor> = mask.into_iter().cloned().collect();
+                let heads = Heads::new(&q, &k, &v, &rest, &attrs(causal, 0.7, 0.0)).unwrap();
+                assert_eq!(heads.parts().unwrap().len() > 1, causal);
+                let options = AttentionOptions { causal, mask: mask.cloned(), ..AttentionOptions::default() };
+                let leaves = [&q, &k, &v].map(|t| t.requires_grad());
+                let y = leaves[0].attention(&leaves[1], &leaves[2], options);
+                let of = crate::differentiate::grad(&(&y * &g).sum(..), &leaves).unwrap();
+                of.into_iter().chain([y]).map(|t| t.to_vec::<f64>().unwrap()).collect()
+            };
+            for (a, b) in run(None, true).iter().zip(run(Some(&seen), false)) {
+                let worst = a.iter().zip(&b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+                assert!(worst < 1e-9, "{queries} × {keys}: {worst}");
+            }
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::window::{ConvOptions, Sizes, spatial};
 use super::{conv_input_grad, conv_weight_grad};
 use crate::rules::{GradTensors, f64s, float, floats, maybe_grads, one, one_dtype};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Factors, Grad, Literal, Meaning, Op, Shape, Value};
 
 /// The attributes of a convolution; its gradients have `shape` as well.
 pub(super) const ATTRS: [(&str, AttrKind); 5] = [
@@ -40,6 +40,8 @@ pub static OP: Op = Op {
     }),
     batch: Batch::Rule(|c| batch(c, [Role::Image, Role::Weight], Role::Image)),
     autocast: ir::Autocast::Narrow,
+    shard: ir::Shard::Rule(|c| factors(c, ["nc", "oc"], "no")),
+    linear_in: &[0, 1],
     cases: || {
         let at = attrs;
         vec![
@@ -72,6 +74,23 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// How a convolution or one of its gradients may be cut: along the batch `n` and, without groups, along the channels
+/// of input `c` and output `o`, given the first two dimensions of both inputs and of the result.
+pub(super) fn factors(c: &Call, inputs: [&str; 2], output: &str) -> Result<Factors> {
+    let has_groups = c.attrs.int("groups")? != 1;
+    let spatial = ".".repeat(c.shape(0).rank() - 2);
+    let dims = |s: &str| -> String {
+        let kept = |l: char| if has_groups && l != 'n' { '.' } else { l };
+        s.chars().map(kept).chain(spatial.chars()).collect()
+    };
+    Ok(Factors::of(&[&dims(inputs[0]), &dims(inputs[1])], &[&dims(output)]))
+}
+
+/// The attributes of a gradient, which state the shape of its result, for parts.
+pub(super) fn resize(c: &Call, _: &[ir::Type], outs: &[Shape]) -> Result<Attrs> {
+    Ok(c.attrs.clone().set("shape", &outs[0]))
+}
 
 /// Attributes as a row of cases writes them.
 pub(super) fn attrs(stride: &[i64], lo: &[i64], hi: &[i64], dilation: &[i64], groups: i64) -> Attrs {
@@ -286,20 +305,24 @@ impl Tensor {
         let [y] = spatial(self, rank, op, |x, _| {
             let (x, w) = x.promoted(weight)?;
             let kernel = kernel_sizes(&w, rank)?;
-            let o = options.resolve(&kernel)?;
-            if o.output_padding.iter().any(|&p| p != 0) {
-                return Err(Error::value("output_padding is for transposed convolutions"));
-            }
-            let attrs = Attrs::new()
-                .with("stride", o.stride.as_slice())
-                .with("padding_lo", &o.lo)
-                .with("padding_hi", &o.hi)
-                .with("dilation", o.dilation.as_slice())
-                .with("groups", o.groups);
-            Ok([add_bias(Tensor::apply1(&OP, &[&x, &w], attrs), bias)?])
+            Ok([add_bias(Tensor::apply1(&OP, &[&x, &w], attributes(&kernel, options)?), bias)?])
         });
         y
     }
+}
+
+/// The attributes of a convolution with these options and a kernel of these sizes.
+pub(super) fn attributes(kernel: &[usize], options: &ConvOptions) -> Result<Attrs> {
+    let o = options.resolve(kernel)?;
+    if o.output_padding.iter().any(|&p| p != 0) {
+        return Err(Error::value("output_padding is for transposed convolutions"));
+    }
+    Ok(Attrs::new()
+        .with("stride", o.stride.as_slice())
+        .with("padding_lo", &o.lo)
+        .with("padding_hi", &o.hi)
+        .with("dilation", o.dilation.as_slice())
+        .with("groups", o.groups))
 }
 
 /// The spatial sizes of a kernel.

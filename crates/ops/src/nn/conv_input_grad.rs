@@ -35,6 +35,9 @@ pub static OP: Op = Op {
     }),
     batch: Batch::Rule(|c| conv::batch(c, [Role::Image, Role::Weight], Role::Image)),
     autocast: ir::Autocast::Narrow,
+    shard: ir::Shard::Rule(|c| conv::factors(c, ["no", "oc"], "nc")),
+    linear_in: &[0, 1],
+    resize: Some(conv::resize),
     cases: || {
         vec![
             Case::new(

@@ -33,6 +33,9 @@ pub static OP: Op = Op {
         ])
     }),
     batch: Batch::Rule(|c| conv::batch(c, [Role::Image, Role::Image], Role::Weight)),
+    shard: ir::Shard::Rule(|c| conv::factors(c, ["nc", "no"], "oc")),
+    linear_in: &[0, 1],
+    resize: Some(conv::resize),
     cases: || {
         vec![
             Case::new(

@@ -1,9 +1,14 @@
 //! `grid_sample`: an image read at given places.
 
+use super::grid_sample_grad;
 use super::interpolate::CUBIC;
-use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype, sample};
+use crate::rules::{GradTensors, by_expansion, expand_wide, f64s, float, floats, maybe_grads, one_dtype, sample};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Shape, Value};
+
+/// The attributes of `grid_sample` and its gradient.
+pub(super) const ATTRS: [(&str, AttrKind); 3] =
+    [("mode", AttrKind::Str), ("padding", AttrKind::Str), ("align_corners", AttrKind::Bool)];
 
 /// The row of `grid_sample`.
 pub static OP: Op = Op {
@@ -11,12 +16,16 @@ pub static OP: Op = Op {
     doc: "x[N, C, *S] sampled at coordinates grid[N, *Q, D], D the number of spatial dimensions: the last \
           dimension's coordinate comes first, −1 and 1 are the outer edges of the image, or the centers of its corner \
           elements with `align_corners`. Modes: bilinear, nearest, bicubic. Padding: zeros, border, reflection.",
-    attrs: &[("mode", AttrKind::Str), ("padding", AttrKind::Str), ("align_corners", AttrKind::Bool)],
+    attrs: &ATTRS,
     infer: |c| {
-        check(c)?;
+        check(c, 2)?;
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
+    grad: Grad::Rule(|c| {
+        let got = Tensor::apply(&grid_sample_grad::OP, &[&c.x(0), &c.x(1), &c.g(0)], c.attrs.clone());
+        maybe_grads(got.into_iter().map(Some).collect())
+    }),
     cases: || {
         let with = |mode: &str, padding: &str, align: bool| {
             Attrs::new().with("mode", mode).with("padding", padding).with("align_corners", align)
@@ -41,8 +50,9 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-fn check(c: &Call) -> Result<()> {
-    c.arity(2)?;
+/// The rule for image and coordinates, which are the first two of `arity` inputs.
+pub(super) fn check(c: &Call, arity: usize) -> Result<()> {
+    c.arity(arity)?;
     float(c, 0)?;
     one_dtype(c)?;
     let (x, grid) = (c.shape(0), c.shape(1));
@@ -72,10 +82,12 @@ struct Side {
     align: bool,
 }
 
-/// An element to be read along one dimension: its index, its weight, and whether it exists.
-struct Tap {
+/// An element to be read along one dimension: its index, its weight, how that changes with the coordinate, and whether
+/// the element exists.
+pub(super) struct Tap {
     place: Tensor,
-    weight: Option<Tensor>,
+    pub weight: Option<Tensor>,
+    pub slope: Option<Tensor>,
     inside: Option<Tensor>,
 }
 
@@ -105,24 +117,45 @@ impl Side {
             }
         }
     }
+    /// How places that were brought back change with the coordinate.
+    fn turn(self, x: &Tensor) -> Tensor {
+        let (n, last) = (self.size as f64, self.size as f64 - 1.0);
+        let step = if self.align { last / 2.0 } else { n / 2.0 };
+        let within = |x: &Tensor, turn: Tensor| Tensor::where_(&x.gt(0.0).and(x.lt(last)), &turn, 0.0);
+        let even = x.zeros_like() + step;
+        match self.outside {
+            Outside::Zeros => even,
+            Outside::Border => within(x, even),
+            Outside::Reflection => {
+                let (low, span) = if self.align { (0.0, last) } else { (-0.5, last + 1.0) };
+                if span == 0.0 {
+                    return x.zeros_like();
+                }
+                let turns = ((x - low).abs() / span).floor();
+                let is_back = turns.rem(2.0).eq(1.0).ne(x.lt(low));
+                within(&self.bring_back(x), Tensor::where_(&is_back, &(-&even), &even))
+            }
+        }
+    }
     /// The element at a whole-numbered place.
-    fn tap(self, place: &Tensor, weight: Option<Tensor>) -> Tap {
+    fn tap(self, place: &Tensor, weight: Option<Tensor>, slope: Option<Tensor>) -> Tap {
         let last = self.size as f64 - 1.0;
         let inside = (self.outside == Outside::Zeros).then(|| place.ge(0.0).and(place.le(last)));
         // A NaN or far place is read somewhere; its weight or mask decides.
         let place = place.stop_gradient().clamp_min(0.0).clamp_max(last).cast(DType::I64);
         let place = place.clamp_min(0).clamp_max(self.size as i64 - 1);
-        Tap { place, weight, inside }
+        Tap { place, weight, slope, inside }
     }
     fn taps(self, mode: &str, g: &Tensor) -> Result<Vec<Tap>> {
         let x = self.place(g);
         Ok(match mode {
-            "nearest" => vec![self.tap(&self.bring_back(&x).round(), None)],
+            "nearest" => vec![self.tap(&self.bring_back(&x).round(), None, None)],
             "bilinear" => {
-                let x = self.bring_back(&x);
+                let (x, turn) = (self.bring_back(&x), self.turn(&x));
                 let first = x.floor();
                 let t = &x - &first;
-                vec![self.tap(&first, Some(1.0 - &t)), self.tap(&(first + 1.0), Some(t))]
+                let low = self.tap(&first, Some(1.0 - &t), Some(-&turn));
+                vec![low, self.tap(&(first + 1.0), Some(t), Some(turn))]
             }
             "bicubic" => {
                 // Each neighbor is brought back by itself.
@@ -131,40 +164,58 @@ impl Side {
                 let near = |x: Tensor| (&x * (CUBIC + 2.0) - (CUBIC + 3.0)) * &x * &x + 1.0;
                 let far = |x: Tensor| ((&x * CUBIC - 5.0 * CUBIC) * &x + 8.0 * CUBIC) * &x - 4.0 * CUBIC;
                 let weights = [far(&t + 1.0), near(t.clone()), near(1.0 - &t), far(2.0 - &t)];
+                let near = |x: Tensor| (&x * (3.0 * (CUBIC + 2.0)) - 2.0 * (CUBIC + 3.0)) * &x;
+                let far = |x: Tensor| (&x * (3.0 * CUBIC) - 10.0 * CUBIC) * &x + 8.0 * CUBIC;
+                let step = if self.align { (self.size as f64 - 1.0) / 2.0 } else { self.size as f64 / 2.0 };
+                let slopes = [far(&t + 1.0), near(t.clone()), -near(1.0 - &t), -far(2.0 - &t)];
                 let at = |k: usize| self.bring_back(&(&first + (k as f64 - 1.0)));
-                weights.into_iter().enumerate().map(|(k, w)| self.tap(&at(k), Some(w))).collect()
+                let both = weights.into_iter().zip(slopes).enumerate();
+                both.map(|(k, (w, s))| self.tap(&at(k), Some(w), Some(s * step))).collect()
             }
             _ => return Err(Error::value(format!("mode must be bilinear, nearest or bicubic, not {mode:?}"))),
         })
     }
 }
 
-fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
-    let (shape, mode, align) = (c.shape(0), c.attrs.str("mode")?, c.attrs.bool("align_corners")?);
-    let outside = match c.attrs.str("padding")? {
+/// The taps of each dimension for coordinates `grid` into images `shape`.
+pub(super) fn taps(attrs: &Attrs, shape: &Shape, grid: &Tensor) -> Result<Vec<Vec<Tap>>> {
+    let (mode, align) = (attrs.str("mode")?, attrs.bool("align_corners")?);
+    let outside = match attrs.str("padding")? {
         "zeros" => Outside::Zeros,
         "border" => Outside::Border,
         "reflection" => Outside::Reflection,
         other => return Err(Error::value(format!("padding must be zeros, border or reflection, not {other:?}"))),
     };
+    let sizes = &shape[2..];
+    let along = |i: usize| {
+        let g = grid.select(-1, (sizes.len() - 1 - i) as i64);
+        Side { size: sizes[i], outside, align }.taps(mode, &g)
+    };
+    (0..sizes.len()).map(along).collect()
+}
+
+/// Every combination of one tap from each dimension.
+pub(super) fn combinations(taps: &[Vec<Tap>]) -> impl Iterator<Item = Vec<&Tap>> {
+    (0..taps.iter().map(Vec::len).product()).map(move |mut k: usize| {
+        let chosen = taps.iter().map(|t| {
+            let tap = &t[k % t.len()];
+            k /= t.len();
+            tap
+        });
+        chosen.collect()
+    })
+}
+
+fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
+    let shape = c.shape(0);
     expand_wide(args, |v| {
         let sizes = &shape[2..];
-        let along = |i: usize| {
-            let g = v[1].select(-1, (sizes.len() - 1 - i) as i64);
-            Side { size: sizes[i], outside, align }.taps(mode, &g)
-        };
-        let taps = (0..sizes.len()).map(along).collect::<Result<Vec<_>>>()?;
+        let taps = taps(c.attrs, shape, &v[1])?;
         let flat = v[0].flatten(2, -1);
         let q: usize = c.shape(1)[1..sizes.len() + 1].iter().product();
         let mut sum: Option<Tensor> = None;
-        // Every combination of one tap from each dimension.
-        for mut k in 0..taps.iter().map(Vec::len).product() {
-            let chosen = taps.iter().map(|t| {
-                let tap = &t[k % t.len()];
-                k /= t.len();
-                tap
-            });
-            let part = read(&flat, shape, q, &chosen.collect::<Vec<_>>());
+        for chosen in combinations(&taps) {
+            let part = read(&flat, shape, q, &chosen);
             sum = Some(match sum {
                 Some(s) => s + part,
                 None => part,
@@ -178,19 +229,26 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
 
 /// The elements that one tap in each dimension leads to, weighted: [N, C, Q].
 fn read(flat: &Tensor, shape: &Shape, q: usize, taps: &[&Tap]) -> Tensor {
-    let lead = [shape[0], 1, q];
+    let mut value = flat.gather(2, &index(shape, q, taps));
+    if let Some(w) = taps.iter().filter_map(|t| t.weight.clone()).reduce(|a, b| a * b) {
+        value = value * w.reshape([shape[0], 1, q]);
+    }
+    inside(&value, shape, q, taps)
+}
+/// Which elements of each channel one tap in each dimension leads to.
+pub(super) fn index(shape: &Shape, q: usize, taps: &[&Tap]) -> Tensor {
     let mut index = Tensor::full_of((), 0.0, DType::I64);
     for (tap, &size) in taps.iter().zip(&shape[2..]) {
         index = index * size as i64 + &tap.place;
     }
-    let mut value = flat.gather(2, &index.reshape(lead).broadcast_to([shape[0], shape[1], q]));
-    if let Some(w) = taps.iter().filter_map(|t| t.weight.clone()).reduce(|a, b| a * b) {
-        value = value * w.reshape(lead);
+    index.reshape([shape[0], 1, q]).broadcast_to([shape[0], shape[1], q])
+}
+/// Values `[N, C, Q]` where the elements exist, else zeros.
+pub(super) fn inside(value: &Tensor, shape: &Shape, q: usize, taps: &[&Tap]) -> Tensor {
+    match taps.iter().filter_map(|t| t.inside.clone()).reduce(|a, b| a.and(b)) {
+        Some(m) => Tensor::where_(&m.reshape([shape[0], 1, q]), value, 0.0),
+        None => value.clone(),
     }
-    if let Some(m) = taps.iter().filter_map(|t| t.inside.clone()).reduce(|a, b| a.and(b)) {
-        value = Tensor::where_(&m.reshape(lead), &value, 0.0);
-    }
-    value
 }
 
 /// How an image is sampled at coordinates.

@@ -35,6 +35,10 @@ pub static OP: Op = Op {
         shape.insert(0, size);
         Ok(vec![y.reshape(shape).value()?.clone()])
     }),
+    shard: ir::Shard::Rule(|c| {
+        let dims = format!("nc{}", ".".repeat(c.shape(0).rank() - 2));
+        Ok(ir::Factors::of(&[&dims], &[&dims]))
+    }),
     cases: || {
         let x = f64s([1, 1, 2, 3], &[1.0, 5.0, 2.0, 5.0, 0.0, f64::NAN]);
         vec![

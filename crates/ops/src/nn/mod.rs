@@ -18,11 +18,14 @@ crate::table! {
     cosine_similarity,
     dequantize,
     embedding,
+    expert_matmul,
     float8_linear,
     grid_sample,
+    grid_sample_grad,
     group_norm,
     im2col,
     instance_norm,
+    int_conv,
     interpolate,
     layer_norm,
     layer_norm_grad,
@@ -39,6 +42,7 @@ crate::table! {
     pairwise_distance,
     normalize,
     quantize,
+    quantize_static,
     quantized_embedding,
     quantized_linear,
     quantized_matmul,
@@ -49,6 +53,8 @@ crate::table! {
     softmax,
     softmax_grad,
     softmin,
+    static_conv,
+    static_linear,
 }
 
 /// What the gradients of `softmax` and `log_softmax` have in common: result and gradient of one shape, along an axis.

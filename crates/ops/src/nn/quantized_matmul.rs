@@ -95,7 +95,7 @@ pub static OP: Op = Op {
 };
 
 /// Rows of float weights as bytes.
-fn sample_floats(format: Format, rows: usize, width: usize) -> Literal {
+pub(super) fn sample_floats(format: Format, rows: usize, width: usize) -> Literal {
     let dtype = match format {
         Format::F16 => ir::DType::F16,
         Format::BF16 => ir::DType::BF16,
@@ -107,13 +107,13 @@ fn sample_floats(format: Format, rows: usize, width: usize) -> Literal {
 }
 
 /// Interleaved weights in rows again.
-fn in_rows(c: &Call, w: &Literal) -> Result<Literal> {
+pub(super) fn in_rows(c: &Call, w: &Literal) -> Result<Literal> {
     let rows = deinterleave(format(c)?, w.bytes(), c.shape(1)[0])?;
     Ok(Literal::generate(w.shape().clone(), |i| rows[i]))
 }
 
 /// A row of activations after quantization to 8 bits.
-fn quantized_row(format: Format, row: &[f64]) -> Vec<f64> {
+pub(super) fn quantized_row(format: Format, row: &[f64]) -> Vec<f64> {
     let block = format.activation_block();
     let mut out = Vec::with_capacity(row.len());
     for x in row.chunks(block) {

@@ -11,6 +11,7 @@ crate::binary! {
     neutral: Some((1.0, false));
     domain: (0.5, 2.0);
     cost: Division;
+    linear_in: &[0];
     complex: on_complex!(|u| pairs::binary(u, pairs::div));
     grad: ir::Grad::Rule(|c| binary_grad(c, |_, b, y, g| {
         let ga = g / b;

@@ -9,3 +9,8 @@ crate::table! {
     slice,
     unfold,
 }
+
+/// The attributes of a view that states the shape of its result, for parts.
+fn to_shape(c: &ir::Call, _: &[ir::Type], outs: &[ir::Shape]) -> ir::Result<ir::Attrs> {
+    Ok(c.attrs.clone().set("shape", &outs[0]))
+}

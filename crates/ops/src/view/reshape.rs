@@ -28,6 +28,7 @@ pub static OP: Op = Op {
         shape.insert(0, c.size);
         Ok(vec![Tensor::from(c.inputs[0].clone()).reshape(shape).value()?.clone()])
     }),
+    resize: Some(super::to_shape),
     cases: || {
         let to = |s: &[usize]| Attrs::new().with("shape", s);
         vec![

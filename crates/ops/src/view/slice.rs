@@ -34,6 +34,7 @@ pub static OP: Op = Op {
         let attrs = Attrs::new().with("starts", &starts).with("sizes", &sizes).with("steps", &steps);
         Ok(vec![Tensor::apply1(&OP, &[&Tensor::from(c.inputs[0].clone())], attrs).value()?.clone()])
     }),
+    resize: Some(|c, _, outs| Ok(c.attrs.clone().set("sizes", &outs[0]))),
     cases: || {
         let at = |a: &[i64], n: &[i64], s: &[i64]| Attrs::new().with("starts", a).with("sizes", n).with("steps", s);
         vec![

@@ -1,0 +1,271 @@
+//! How values are cut over a mesh of processes: named axes, the sharding of a value, and what a row says about how its
+//! op may be cut.
+//!
+//! A *factor* is a loop of an op: a set of dimensions of its inputs and outputs that run together. Cutting all of them
+//! into the same parts computes the same parts of the results. A value is *partial* along an axis of the mesh if the
+//! ranks along it hold terms that must still be combined.
+
+use crate::{Call, Error, Monoid, Result, Shape, Type, Value};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Range;
+
+/// A grid of ranks with named axes; the last axis varies fastest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Mesh {
+    axes: Vec<(String, usize)>,
+}
+
+impl Mesh {
+    /// From names and sizes.
+    pub fn new(axes: &[(&str, usize)]) -> Result<Mesh> {
+        for (i, (name, size)) in axes.iter().enumerate() {
+            let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !is_word || *size == 0 {
+                return Err(Error::value(format!("mesh axis {name:?} of size {size}: a name and a size are needed")));
+            }
+            if axes[..i].iter().any(|(n, _)| n == name) {
+                return Err(Error::value(format!("the mesh has two axes {name:?}")));
+            }
+        }
+        if axes.len() > 8 {
+            return Err(Error::value(format!("a mesh has at most 8 axes, not {}", axes.len())));
+        }
+        Ok(Mesh { axes: axes.iter().map(|(n, s)| (n.to_string(), *s)).collect() })
+    }
+    /// From text such as `data=2,tensor=4`.
+    pub fn parse(text: &str) -> Result<Mesh> {
+        let bad = || Error::value(format!("a mesh is AXIS=SIZE,AXIS=SIZE…, not {text:?}"));
+        let one = |part: &str| {
+            let (name, size) = part.split_once('=').ok_or_else(bad)?;
+            Ok((name.trim().to_string(), size.trim().parse().map_err(|_| bad())?))
+        };
+        let axes: Vec<(String, usize)> = text.split(',').map(one).collect::<Result<_>>()?;
+        Mesh::new(&axes.iter().map(|(n, s)| (n.as_str(), *s)).collect::<Vec<_>>())
+    }
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.axes.iter().map(|(_, s)| s).product()
+    }
+    /// How many axes there are.
+    pub fn rank(&self) -> usize {
+        self.axes.len()
+    }
+    /// The size of an axis.
+    pub fn size(&self, axis: u8) -> usize {
+        self.axes[axis as usize].1
+    }
+    /// The name of an axis.
+    pub fn name(&self, axis: u8) -> &str {
+        &self.axes[axis as usize].0
+    }
+    /// The axis of that name.
+    pub fn axis(&self, name: &str) -> Option<u8> {
+        self.axes.iter().position(|(n, _)| n == name).map(|i| i as u8)
+    }
+    /// Where a rank is along an axis.
+    pub fn coordinate(&self, rank: usize, axis: u8) -> usize {
+        let inner: usize = self.axes[axis as usize + 1..].iter().map(|(_, s)| s).product();
+        rank / inner % self.size(axis)
+    }
+    /// The ranks that differ from this one along an axis only, itself included, in order.
+    pub fn group(&self, rank: usize, axis: u8) -> Vec<usize> {
+        let inner: usize = self.axes[axis as usize + 1..].iter().map(|(_, s)| s).product();
+        let first = rank - self.coordinate(rank, axis) * inner;
+        (0..self.size(axis)).map(|i| first + i * inner).collect()
+    }
+}
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.axes.iter().map(|(n, s)| format!("{n}={s}")).collect();
+        f.write_str(&all.join(","))
+    }
+}
+
+/// Part `i` of `n` of so many elements: parts differ by at most one, the larger ones first.
+pub fn part(len: usize, n: usize, i: usize) -> Range<usize> {
+    let at = |i: usize| len / n * i + (len % n).min(i);
+    at(i)..at(i + 1)
+}
+
+/// Axes of a mesh, the outermost cut first.
+pub type Axes = SmallVec<[u8; 2]>;
+
+/// How a value is cut: for each dimension, the axes it is cut along, and the axes along which ranks hold terms of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Spec {
+    /// The axes of each dimension.
+    pub dims: SmallVec<[Axes; 4]>,
+    /// Axes along which it is partial, in order.
+    pub partial: SmallVec<[(u8, Monoid); 2]>,
+}
+
+impl Spec {
+    /// Whole on every rank.
+    pub fn whole(rank: usize) -> Spec {
+        Spec { dims: SmallVec::from_elem(Axes::new(), rank), partial: SmallVec::new() }
+    }
+    /// True if every rank has all of it.
+    pub fn is_whole(&self) -> bool {
+        self.partial.is_empty() && self.dims.iter().all(|d| d.is_empty())
+    }
+    /// The dimension that an axis cuts.
+    pub fn dim_of(&self, axis: u8) -> Option<usize> {
+        self.dims.iter().position(|d| d.contains(&axis))
+    }
+    /// True if it is partial along an axis.
+    pub fn is_partial(&self, axis: u8) -> bool {
+        self.partial.iter().any(|(a, _)| *a == axis)
+    }
+    /// Whether the axis is used at all.
+    pub fn uses(&self, axis: u8) -> bool {
+        self.is_partial(axis) || self.dim_of(axis).is_some()
+    }
+    /// The elements that a rank has, in each dimension.
+    pub fn ranges(&self, shape: &Shape, mesh: &Mesh, rank: usize) -> SmallVec<[Range<usize>; 4]> {
+        let one = |(axes, &len): (&Axes, &usize)| {
+            axes.iter().fold(0..len, |r, &a| {
+                let p = part(r.len(), mesh.size(a), mesh.coordinate(rank, a));
+                r.start + p.start..r.start + p.end
+            })
+        };
+        self.dims.iter().zip(shape.iter()).map(one).collect()
+    }
+    /// The shape that a rank has.
+    pub fn local(&self, shape: &Shape, mesh: &Mesh, rank: usize) -> Shape {
+        self.ranges(shape, mesh, rank).iter().map(Range::len).collect()
+    }
+    /// For people: `[8@data, 4]`, with `+tensor` for terms.
+    pub fn text(&self, shape: &Shape, mesh: &Mesh) -> String {
+        let dim = |(axes, size): (&Axes, &usize)| {
+            let names: String = axes.iter().map(|&a| format!("@{}", mesh.name(a))).collect();
+            format!("{size}{names}")
+        };
+        let dims: Vec<String> = self.dims.iter().zip(shape.iter()).map(dim).collect();
+        let terms: String = self.partial.iter().map(|(a, _)| format!(" +{}", mesh.name(*a))).collect();
+        format!("[{}]{terms}", dims.join(", "))
+    }
+}
+
+/// What cutting a factor does to the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Parts of the inputs give parts of the results.
+    Pass,
+    /// Parts of the inputs give terms of the results.
+    Reduce(Monoid),
+}
+
+/// The factors of one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Factors {
+    /// What each does.
+    pub kinds: Vec<Kind>,
+    /// The factor of each dimension of each input; `None`: the dimension must be whole.
+    pub inputs: Vec<Vec<Option<u8>>>,
+    /// The factor of each dimension of each output; `None`: the dimension is whole.
+    pub outputs: Vec<Vec<Option<u8>>>,
+    /// Inputs that are added to the result: where a reducing factor is cut, only the first rank adds them.
+    pub once: Vec<usize>,
+    /// The factor along which another input states positions, as the rows of a table that is looked up: a part of it is
+    /// computed as the row's [`on_part`](crate::Op::on_part) says.
+    pub positions: Option<u8>,
+}
+
+impl Factors {
+    /// Nothing may be cut.
+    pub fn whole(inputs: &[Type], outputs: &[Type]) -> Factors {
+        let none = |t: &Type| vec![None; t.shape.rank()];
+        Factors {
+            inputs: inputs.iter().map(none).collect(),
+            outputs: outputs.iter().map(none).collect(),
+            ..Factors::default()
+        }
+    }
+    /// From a letter for each dimension, as in `einsum`: `["mk", "kn"]` to `["mn"]`. A dot is a whole dimension. A
+    /// letter that no output has is summed.
+    pub fn of(inputs: &[&str], outputs: &[&str]) -> Factors {
+        let mut letters: Vec<char> = Vec::new();
+        let mut number = |c: char| {
+            if c == '.' {
+                return None;
+            }
+            let at = letters.iter().position(|l| *l == c).unwrap_or_else(|| {
+                letters.push(c);
+                letters.len() - 1
+            });
+            Some(at as u8)
+        };
+        let mut all = |list: &[&str]| -> Vec<Vec<Option<u8>>> {
+            list.iter().map(|s| s.chars().map(&mut number).collect()).collect()
+        };
+        let (inputs, outputs) = (all(inputs), all(outputs));
+        let kind = |i: usize| {
+            let is_kept = outputs.iter().flatten().any(|f| *f == Some(i as u8));
+            if is_kept { Kind::Pass } else { Kind::Reduce(Monoid::Sum) }
+        };
+        let kinds = (0..letters.len()).map(kind).collect();
+        Factors { kinds, inputs, outputs, once: Vec::new(), positions: None }
+    }
+    /// States inputs that are added to the result.
+    pub fn adding(mut self, once: &[usize]) -> Factors {
+        self.once = once.to_vec();
+        self
+    }
+    /// States that positions count along a dimension of the first input.
+    pub fn looked_up(mut self, dim: usize) -> Factors {
+        self.positions = self.inputs[0][dim];
+        self
+    }
+    /// The sizes of the dimensions that a factor runs along: the least of them, and whether all are equal. Parts of
+    /// unequal dimensions fit only where their number divides the least.
+    pub fn size(&self, factor: u8, inputs: &[Type], outputs: &[Type]) -> (usize, bool) {
+        let bound = |lists: &[Vec<Option<u8>>], types: &[Type]| -> Vec<usize> {
+            let one = |(f, t): (&Vec<Option<u8>>, &Type)| -> Vec<usize> {
+                f.iter().zip(t.shape.iter()).filter(|(f, _)| **f == Some(factor)).map(|(_, d)| *d).collect()
+            };
+            lists.iter().zip(types).flat_map(one).collect()
+        };
+        let mut all = bound(&self.inputs, inputs);
+        all.extend(bound(&self.outputs, outputs));
+        let least = all.iter().copied().min().unwrap_or(1);
+        (least, all.iter().all(|d| *d == least))
+    }
+}
+
+/// Letters for the leading dimensions of a shape, and dots for those that have size 1.
+pub fn letters(shape: &[usize], first: char) -> String {
+    let letter = |i: usize| char::from_u32(first as u32 + i as u32).unwrap_or('.');
+    shape.iter().enumerate().map(|(i, &d)| if d == 1 { '.' } else { letter(i) }).collect()
+}
+
+/// How an op may be cut.
+#[derive(Clone, Copy)]
+pub enum Shard {
+    /// By kind: elementwise ops pass, reductions combine, views by their layout, composites by what they consist of;
+    /// kernels and control flow are whole.
+    Auto,
+    /// By this rule.
+    Rule(fn(&Call) -> Result<Factors>),
+    /// Every dimension passes but the one in attribute `axis`. All inputs and outputs have one rank, and dimensions of
+    /// unequal sizes are whole.
+    Lanes,
+    /// The leading dimensions of all inputs and outputs pass; the last so many are whole.
+    Leading(usize),
+}
+
+/// The part of a dimension that a rank has, and the size of the whole dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// The part.
+    pub range: Range<usize>,
+    /// The size of the whole.
+    pub size: usize,
+}
+
+/// A call on a part of the dimension along which positions count: given the call on parts, its inputs and the part.
+pub type OnPart = fn(&Call, &[Value], &Portion) -> Result<Vec<Value>>;
+
+/// The attributes of the same call on parts: given the whole call, the types of the parts, and the shapes of the
+/// results.
+pub type Resize = fn(&Call, &[Type], &[Shape]) -> Result<crate::Attrs>;
