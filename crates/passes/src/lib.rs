@@ -5,6 +5,7 @@
 //! special about an op stands in its row, what is special about a device in its [`Target`].
 
 mod build_loop;
+mod cancel_permutations;
 mod check_memory;
 mod decompose;
 mod deduplicate;
@@ -18,6 +19,7 @@ mod iteration_space;
 mod iterations;
 mod materialize;
 mod pack;
+pub mod partition;
 mod plan;
 mod plan_memory;
 mod prune;
@@ -29,8 +31,11 @@ mod rewrite;
 mod schedule;
 mod simplify;
 mod split_complex;
+pub mod stage;
+pub mod stored;
 mod target;
 
+pub use cancel_permutations::cancel_permutations;
 pub use check_memory::check as check_memory_plan;
 pub use decompose::{Claims, body_of, captures_of, decompose, graph_of, splice};
 pub use deduplicate::deduplicate;

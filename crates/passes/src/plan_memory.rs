@@ -58,6 +58,19 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
+    /// A plan whose blocks are placed.
+    pub(crate) fn placed(
+        locations: Vec<SmallVec<[Location; 1]>>,
+        buffers: Vec<Buffer>,
+        scratch: Vec<usize>,
+        arena_bytes: usize,
+    ) -> MemoryPlan {
+        MemoryPlan { locations, buffers, scratch, arena_bytes, ..MemoryPlan::default() }
+    }
+    /// Of each output of each node.
+    pub(crate) fn locations(&self) -> &[SmallVec<[Location; 1]>] {
+        &self.locations
+    }
     /// Where a value is stored.
     pub fn location(&self, s: Slot) -> Location {
         self.locations[s.node as usize][s.out as usize]

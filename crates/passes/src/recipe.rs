@@ -4,8 +4,8 @@
 //! observer watches.
 
 use crate::{
-    Claims, Eval, Fused, MemoryPlan, Pattern, Target, decompose, deduplicate, fold, fuse, has_complex, materialize,
-    prune, recognize, simplify, split_complex,
+    Claims, Eval, Fused, MemoryPlan, Pattern, Target, cancel_permutations, decompose, deduplicate, fold, fuse,
+    has_complex, materialize, prune, recognize, simplify, split_complex,
 };
 use ir::{Error, Graph, Result};
 use std::borrow::Cow;
@@ -178,6 +178,7 @@ pub fn portable_stages<'a>(patterns: &'a [Pattern], claims: Claims<'a>, eval: Ev
         Stage::graph("decompose", move |g| decompose(g, claims)),
         Stage::graph("prune", |g| Ok(prune(g))),
         Stage::graph("fold", move |g| fold(g, eval)),
+        Stage::graph_if("cancel_permutations", cancel_permutations),
         Stage::graph("simplify", simplify),
         Stage::graph("deduplicate", |g| Ok(deduplicate(g))),
         Stage::graph("prune", |g| Ok(prune(g))),

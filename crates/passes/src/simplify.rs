@@ -72,7 +72,7 @@ fn repeated(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
         }
         Meaning::Scalar(s) if s.arity == 2 => {
             let Some((neutral, commutes)) = s.neutral else { return Ok(None) };
-            let is_neutral = |s: Slot| graph.constant(s).is_some_and(|c| is_single(c, neutral));
+            let is_neutral = |s: Slot| graph.constant(viewed(graph, s)).is_some_and(|c| is_single(c, neutral));
             let (a, b) = (n.inputs[0], n.inputs[1]);
             if is_neutral(b) && graph.ty(a) == out {
                 return Ok(Some(a));
@@ -81,6 +81,14 @@ fn repeated(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
         }
         _ => Ok(None),
     }
+}
+
+/// What a chain of views looks at: of one element they show nothing else.
+fn viewed(graph: &Graph, mut s: Slot) -> Slot {
+    while let Meaning::View(_) = graph.node(s).op.meaning {
+        s = graph.node(s).inputs[0];
+    }
+    s
 }
 
 /// True for one element that is `x`: for floats to the bit, as the zeros are not alike, else by value.

@@ -1,6 +1,7 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
-use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Result, Type};
+use crate::Work;
+use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Literal, Result, Type};
 use passes::Watch;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,20 @@ pub trait Device: Send + Sync {
         let _ = watch;
         self.compile(graph)
     }
+    /// Whether it brings weights into the form of its kernels beforehand, where they are known when a program is compiled.
+    fn packs_weights(&self) -> bool {
+        false
+    }
+    /// Compiles a graph some of whose inputs have the same value at every run: `fixed` has those values, by input.
+    fn compile_fixed(&self, graph: Graph, fixed: &[Option<Literal>]) -> Result<Arc<dyn Program>> {
+        let _ = fixed;
+        self.compile(graph)
+    }
+    /// Bytes that programs hold besides a value to have it in the form of their kernels.
+    fn packed_bytes(&self, value: &Buffer) -> usize {
+        let _ = value;
+        0
+    }
     /// Switches that decide what it compiles, such as the precision of products: a program is used
     /// again only while they are as they were.
     fn flags(&self) -> u64 {
@@ -33,6 +48,21 @@ pub trait Device: Send + Sync {
     fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
         let _ = (loan, ty, is_copy);
         Err(Error::new(ErrorKind::Device, format!("{} has no memory that others could lend", self.name())))
+    }
+    /// A value in memory of this device that another library lends to one who calls [`Device::follow`] before it is
+    /// read and [`Device::lead`] before it is dropped: nothing is waited for. Answers whether it was copied.
+    fn adopt_in_order(&self, loan: DeviceMemory, ty: Type) -> Result<(Buffer, bool)> {
+        self.adopt(loan, ty, false)
+    }
+    /// What is asked of the device from now on begins after what another library has put on its stream so far.
+    fn follow(&self, stream: u64) -> Result<()> {
+        let _ = stream;
+        Ok(())
+    }
+    /// What another library puts on its stream from now on begins after what was asked of the device so far.
+    fn lead(&self, stream: u64) -> Result<()> {
+        let _ = stream;
+        self.synchronize()
     }
     /// The stream in whose order the device works, as other libraries know it.
     fn stream(&self) -> Option<u64> {
@@ -92,5 +122,9 @@ pub trait Program: Send + Sync {
     /// The source of the kernels that were generated for it, if the device has any.
     fn sources(&self) -> String {
         String::new()
+    }
+    /// What its regions do and what memory it needs, for a model of its cost; `None` if the device does not say.
+    fn work(&self) -> Option<Work> {
+        None
     }
 }

@@ -4,7 +4,8 @@ use crate::lift_constants::{Constants, Lifted};
 use crate::placement::{Placement, placement};
 use crate::{Device, Program, complex_io, numerics, reference};
 use ir::{
-    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect,
+    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Meaning, Result, Site, Slot, Type, Value, Var,
+    collect,
 };
 use parking_lot::Mutex;
 use passes::{Stage, State, Watch};
@@ -94,7 +95,11 @@ impl Engine {
     /// The engine that computes what uses these values: that of the device they live on, or this
     /// one if they are on the host, from where they go anywhere.
     pub fn of<'a>(&'a self, values: &[Buffer]) -> Result<&'a Engine> {
-        let mut names = values.iter().filter_map(|b| if let Buffer::Device(s) = b { Some(s.device()) } else { None });
+        let mut names = values.iter().filter_map(|b| match b {
+            // Parts of a value on a mesh are gathered on the host.
+            Buffer::Device(s) if !s.is_spread() => Some(s.device()),
+            _ => None,
+        });
         let Some(first) = names.next() else { return Ok(self) };
         if let Some(other) = names.find(|n| *n != first) {
             let e = format!("values live on {first} and on {other}: move some with `to`");
@@ -163,6 +168,17 @@ impl Engine {
             None => self.cached(graph),
             Some((general, extra)) => Ok(Arc::new(Lifted { program: self.cached(&general)?, extra })),
         }
+    }
+
+    /// The program of a graph some of whose inputs have the same value at every run, such as the weights of a model that
+    /// only answers: `fixed` has those values, by input. A device may bring them into the form of its kernels here, once.
+    pub fn compile_fixed(&self, graph: &Graph, fixed: &[Option<Literal>]) -> Result<Arc<dyn Program>> {
+        if numerics::is_checking() || !self.device.packs_weights() {
+            return self.compile(graph);
+        }
+        let optimized = self.optimize(graph)?;
+        self.compiled.fetch_add(1, Ordering::Relaxed);
+        Ok(complex_io::around(graph, self.device.compile_fixed(optimized, fixed)?))
     }
 
     fn cached(&self, graph: &Graph) -> Result<Arc<dyn Program>> {

@@ -67,7 +67,7 @@ fn describe_region(r: &Region, graph: &Graph, flops: usize) -> trace::Region {
 }
 
 /// The names of a region's ops, in order.
-fn names(r: &Region, graph: &Graph) -> String {
+pub(crate) fn names(r: &Region, graph: &Graph) -> String {
     r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect::<Vec<_>>().join(" ")
 }
 
@@ -81,7 +81,7 @@ fn sites(r: &Region, graph: &Graph) -> String {
 }
 
 /// Bytes of the values a region reads and writes.
-fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
+pub(crate) fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     let bytes = |slots: &[Slot]| slots.iter().map(|&s| graph.ty(s).bytes()).sum::<usize>();
     let mut reads = r.reads();
     reads.sort_unstable();

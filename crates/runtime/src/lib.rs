@@ -14,6 +14,7 @@ mod placement;
 mod profile;
 pub mod reference;
 pub mod trace;
+mod work;
 
 pub use backend::{Backend, devices, open, open_offline};
 pub use device::{Device, Memory, Program};
@@ -21,5 +22,7 @@ pub use engine::{Engine, FindEngine, Reference, Revision, note_assigned};
 pub use explain::{describe, explain};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
+pub use passes::MemoryUse;
 pub use placement::{Placement, place_of, placement};
 pub use profile::{Profile, Share, profile};
+pub use work::{Exchanged, RegionWork, Work, work};

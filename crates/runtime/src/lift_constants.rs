@@ -148,4 +148,7 @@ impl Program for Lifted {
     fn explain(&self) -> String {
         self.program.explain()
     }
+    fn work(&self) -> Option<crate::Work> {
+        self.program.work()
+    }
 }

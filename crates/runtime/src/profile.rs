@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn event(name: &str, line: u32, start_us: f64, duration_us: f64) -> Event {
-        let site = Site { file: "a.rs", line, column: 1 };
+        let site = Site::new("a.rs", line, 1);
         let region = Region { name: name.into(), lines: vec![(site, 1.0)], bytes: 1000, flops: 10 };
         Event { region: Arc::new(region), start_us, duration_us, thread: 1 }
     }
