@@ -11,6 +11,7 @@ use talweg_cpu::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use talweg_cpu::kernels::conv::Conv;
 use talweg_cpu::kernels::gemm::int8::{Right, Side};
 use talweg_cpu::kernels::gemm::{Gemm, Mat};
+use talweg_cpu::kernels::int_conv::IntConv;
 use talweg_cpu::kernels::pooling;
 use talweg_cpu::kernels::quant::{Ends, QuantizedGemm};
 use talweg_cpu::kernels::window::Window;
@@ -60,6 +61,7 @@ fn main() {
     vector_functions(&report);
     products(&report);
     convolutions(&report);
+    int_convolutions(&report);
     attentions(&report);
     quantized(&report);
 }
@@ -247,7 +249,7 @@ fn convolutions(report: &Report) {
         let flops = 2.0 * (y.len() * c / groups * k * k) as f64;
         let name = format!("conv {batch}x{c}->{o} {size}x{size} k{k}/{stride} g{groups}");
         report.time(&name, flops, "GFLOP/s", || q.forward(&x, &w, &mut y));
-        if let Some(w) = q.prepacked(&w) {
+        if let Some(w) = q.prepacked(&ir::Literal::new([w.len()], &w).unwrap()) {
             report.time(&(name.clone() + " prepacked"), flops, "GFLOP/s", || q.forward_prepacked(&x, &w, &mut y));
         }
         report.time(&(name.clone() + " dx"), flops, "GFLOP/s", || q.grad_input(&dy, &w, &mut dx));
@@ -261,6 +263,43 @@ fn convolutions(report: &Report) {
     report.time("max_pool 64x112x112 k3/2 values", bytes, "GB/s", || pooling::max_pool_values(&window, 64, &x, &mut y));
     let divisor = pooling::Divisor::Window;
     report.time("avg_pool 64x112x112 k3/2", bytes, "GB/s", || pooling::avg_pool(&window, 64, divisor, &x, &mut y));
+}
+
+/// The layers of ResNet-18 and some of MobileNet v2 in bytes, beside the same in `f32` with weights packed beforehand.
+fn int_convolutions(report: &Report) {
+    for (channels, outputs, size, k, stride, groups) in [
+        (3, 64, 224, 7, 2, 1),
+        (64, 64, 56, 3, 1, 1),
+        (64, 128, 56, 3, 2, 1),
+        (64, 128, 56, 1, 2, 1),
+        (128, 128, 28, 3, 1, 1),
+        (128, 256, 28, 3, 2, 1),
+        (256, 256, 14, 3, 1, 1),
+        (256, 512, 14, 3, 2, 1),
+        (512, 512, 7, 3, 1, 1),
+        (16, 96, 112, 1, 1, 1),
+        (96, 96, 112, 3, 2, 96),
+        (192, 192, 28, 3, 1, 192),
+        (384, 64, 14, 1, 1, 1),
+        (960, 960, 7, 3, 1, 960),
+    ] {
+        let window = Window::new(&[size; 2], &[k; 2], &[stride; 2], &[(k / 2, k / 2); 2], &[1; 2]);
+        let conv = Conv { batch: 1, channels, out_channels: outputs, groups, window };
+        let name = format!("int8 1x{channels}->{outputs} {size}x{size} k{k}/{stride} g{groups}");
+        let count = outputs * window.output_len();
+        let work = 2.0 * (count * channels / groups * k * k) as f64;
+        let (x, mut y) = (fill(channels * size * size), vec![0f32; count]);
+        let w = ir::Literal::generate([outputs * channels / groups * k * k], |i| (i % 7) as f32);
+        let packed = conv.prepacked(&w);
+        report.time(&format!("{name} f32"), work, "GFLOP/s", || match &packed {
+            Some(w) => conv.forward_prepacked(&x, w, &mut y),
+            None => conv.forward(&x, w.stored::<f32>(), &mut y),
+        });
+        let (bytes, mut sums) = (vec![3u8; x.len()], vec![0i32; count]);
+        let kernel = IntConv::new(conv, &vec![5u8; w.count()], false);
+        // SAFETY: the sizes are those of the convolution.
+        report.time(&name, work, "Gop/s", || unsafe { kernel.run(bytes.as_ptr(), sums.as_mut_ptr(), &|_| {}) });
+    }
 }
 
 fn attentions(report: &Report) {

@@ -17,15 +17,19 @@ files! {
     conv,
     fft,
     indexed,
+    int_conv,
     linalg,
     matmul,
     moves,
+    nonzero,
     order,
     paged,
     quant,
+    resample,
     scan,
 }
 
+use crate::kernels::gemm::Patch;
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
@@ -41,7 +45,7 @@ pub struct Operand {
     pub ty: Type,
     /// Where its elements lie in the buffer.
     pub layout: Layout,
-    /// The constant that the layout takes its elements from, if it is one.
+    /// What the layout takes its elements from, if it is the same at every run: a constant or a weight.
     pub constant: Option<Literal>,
     /// Whether anybody reads it; a result that nobody reads need not be written.
     pub is_read: bool,
@@ -121,16 +125,30 @@ pub struct Claim {
     joins: fn(&FlatNode) -> Option<usize>,
     /// Whether it hands its result over piece by piece to the loop that takes it.
     feeds: fn(&FlatNode, &[View]) -> bool,
+    /// The kernel for a loop that it feeds and that reads or writes values beside, which lie as the result does.
+    fed: PrepareFed,
     /// Whether its results are its operands, and it only holds back what uses them.
     is_fence: bool,
     /// Whether it is a GEMM.
     is_gemm: bool,
+    /// What a build for one model must link for such operands, besides the op itself.
+    links: fn(&FlatNode, &[Operand]) -> Vec<&'static str>,
     /// Its floating-point operations.
     flops: fn(&FlatNode, &[View]) -> usize,
 }
 
+/// A kernel that hands over its result piece by piece.
+pub type Fed = Box<dyn Fn(Bases, &(dyn Fn(Patch) + Sync)) + Send + Sync>;
+
 /// Makes a node ready to run.
 type Prepare = fn(&FlatNode, &[Operand], &[Operand]) -> Result<Option<Prepared>>;
+
+/// Makes a node ready that feeds a loop.
+type PrepareFed = fn(&FlatNode, &[Operand], &Operand, &[Spot]) -> Result<Fed>;
+
+fn feeds_nothing(_: &FlatNode, _: &[Operand], _: &Operand, _: &[Spot]) -> Result<Fed> {
+    Err(ir::Error::bug("a kernel that feeds no loop"))
+}
 
 /// A kernel that cannot fail.
 fn never(_: &FlatNode) -> bool {
@@ -147,17 +165,27 @@ impl Claim {
         Claim {
             op,
             may_fail,
-            prepare,
+            // A build for one model leaves out the kernels of other ops.
+            prepare: if ir::is_linked(op) { prepare } else { |_, _, _| Ok(None) },
             claims: |_, _| false,
             accepts: |_, _, _| false,
             writes: |_, _, _| false,
             in_place: None,
             joins: |_| None,
             feeds: |_, _| false,
+            fed: feeds_nothing,
             is_fence: false,
             is_gemm: false,
+            links: |_, _| Vec::new(),
             flops: |n, _| n.outs[0].shape.count(),
         }
+    }
+}
+
+impl Claim {
+    /// How an op feeds a loop, in builds that link the op.
+    const fn linked(op: &'static str, fed: PrepareFed) -> PrepareFed {
+        if ir::is_linked(op) { fed } else { feeds_nothing }
     }
 }
 
@@ -197,13 +225,26 @@ pub fn may_fail(n: &FlatNode) -> bool {
 pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     claim(n).is_some_and(|c| (c.feeds)(n, args))
 }
+/// A kernel that hands over its result to a loop that reads or writes `beside`.
+pub fn prepare_fed(n: &FlatNode, args: &[Operand], out: &Operand, beside: &[Spot]) -> Result<Fed> {
+    claim(n).map_or_else(|| Err(ir::Error::bug("an epilogue without a kernel")), |c| (c.fed)(n, args, out, beside))
+}
 /// Whether a node is a GEMM.
 pub fn is_gemm(n: &FlatNode) -> bool {
     claim(n).is_some_and(|c| c.is_gemm)
 }
+/// What a build for one model must link for a node, besides its op.
+pub fn links(n: &FlatNode, args: &[Operand]) -> Vec<&'static str> {
+    claim(n).map_or_else(Vec::new, |c| (c.links)(n, args))
+}
 /// The floating-point operations of a node, one an element where nothing is known.
 pub fn flops(n: &FlatNode, args: &[View]) -> usize {
     claim(n).map_or_else(|| n.outs[0].shape.count(), |c| (c.flops)(n, args))
+}
+
+/// Whether a kernel runs a node.
+pub fn has_kernel(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<bool> {
+    Ok(claim(n).map_or(Ok(None), |c| (c.prepare)(n, args, outs))?.is_some())
 }
 
 /// Chooses how a node is run.
@@ -215,7 +256,7 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
     match (fast, n.op.meaning) {
         (Some(f), _) => Ok(f),
         (None, Meaning::Kernel(f)) => Ok(reference(n, args, outs, f)),
-        (None, Meaning::Control(f)) => control::prepare(n, args, outs, f),
+        (None, Meaning::Control(f)) if const { ir::IS_GENERAL } => control::prepare(n, args, outs, f),
         _ => Err(ir::Error::bug("neither a loop nor a kernel").in_op(n.op.name).at(n.site)),
     }
 }

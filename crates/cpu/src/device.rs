@@ -1,8 +1,8 @@
 //! The CPU as a device.
 
-use crate::call;
 use crate::program::Compiled;
-use ir::{FlatNode, Graph, Result, Type};
+use crate::{call, packed_weights};
+use ir::{Buffer, FlatNode, Graph, Literal, Result, Type};
 use passes::Watch;
 use runtime::{Device, Program};
 use std::sync::Arc;
@@ -20,8 +20,11 @@ impl Cpu {
 }
 
 inventory::submit! {
-    runtime::Backend { kind: "cpu", count: || 1, open: |_| Ok(Arc::new(Cpu::new())), offline: None }
+    runtime::Backend { kind: "cpu", count: || 1, open: OPEN, offline: None }
 }
+/// A program made for one model has no device: its plan runs without one.
+const OPEN: fn(usize) -> Result<Arc<dyn Device>> =
+    if ir::IS_GENERAL { |_| Ok(Arc::new(Cpu::new())) } else { |_| ir::unlinked("the device") };
 
 impl Device for Cpu {
     fn name(&self) -> &str {
@@ -32,6 +35,15 @@ impl Device for Cpu {
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(graph)?))
+    }
+    fn packs_weights(&self) -> bool {
+        true
+    }
+    fn compile_fixed(&self, graph: Graph, fixed: &[Option<Literal>]) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(Compiled::with_fixed(graph, fixed, &mut Watch::none())?))
+    }
+    fn packed_bytes(&self, value: &Buffer) -> usize {
+        if let Buffer::Host(l) = value { packed_weights::bytes_of(l) } else { 0 }
     }
     fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::watched(graph, watch)?))

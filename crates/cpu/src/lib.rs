@@ -5,6 +5,8 @@ pub mod arenas;
 mod call;
 mod device;
 pub mod kernels;
+mod needs;
+mod packed_weights;
 pub mod peak;
 pub mod pool;
 mod program;
@@ -13,4 +15,6 @@ mod tile;
 pub mod vmath;
 
 pub use device::Cpu;
+pub use needs::needs;
+pub use program::Compiled;
 pub use tile::has_vector_loop;

@@ -24,12 +24,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+/// The name under which a build links threads.
+pub const THREADS: &str = "threads";
+
 /// The most threads the pool will use.
 pub const THREADS_MAX: usize = 256;
 
 /// How long an idle worker looks for new work before it sleeps: longer than the regions of a small
 /// training step that one thread runs alone, as waking a worker costs about as much.
 const SPIN: Duration = Duration::from_micros(150);
+
+/// After so long of it, threads with something to do go first.
+const SPIN_ALONE: Duration = Duration::from_micros(20);
 
 type Task = dyn Fn(usize) + Sync;
 
@@ -124,13 +130,41 @@ fn notice_forks() {
     }
 }
 
+/// Threads that run programs now.
+static SHARING: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread that runs a program, and shares the pool with others that do; made by [`share`].
+pub struct Sharing(std::marker::PhantomData<*const ()>);
+
+/// Counts this thread among those that run programs until the result is dropped: each gets its part of the threads, so
+/// that programs side by side do not wait for each other's processors. A program inside of another does not count.
+pub fn share() -> Option<Sharing> {
+    if IS_SHARING.get() || INSIDE_TASK.get() {
+        return None;
+    }
+    IS_SHARING.set(true);
+    SHARING.fetch_add(1, Relaxed);
+    Some(Sharing(std::marker::PhantomData))
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        IS_SHARING.set(false);
+        SHARING.fetch_sub(1, Relaxed);
+    }
+}
+
 thread_local! {
+    static IS_SHARING: Cell<bool> = const { Cell::new(false) };
     static INSIDE_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The number of threads that work on one job, the caller included: what [`set_threads`] said,
 /// else the environment variable `TALWEG_THREADS`, else the processors available.
 pub fn threads() -> usize {
+    if !const { ir::is_linked(THREADS) } {
+        return 1;
+    }
     match CHOSEN.load(Relaxed) {
         0 => default_threads(),
         n => n,
@@ -161,7 +195,10 @@ pub fn set_threads(n: usize) {
 /// the pool, and returns when all are done. A panic in a task is raised again here; the
 /// tasks that had not begun by then may be left out.
 pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
-    let threads = threads();
+    if !const { ir::is_linked(THREADS) } {
+        return (0..tasks).for_each(f);
+    }
+    let threads = threads() / SHARING.load(Relaxed).max(1);
     let is_too_many = u32::try_from(tasks).is_err();
     if tasks <= 1 || threads <= 1 || is_too_many || INSIDE_TASK.get() || FORKED.load(Relaxed) {
         return (0..tasks).for_each(f);
@@ -286,8 +323,10 @@ impl Pool {
                 }
                 std::hint::spin_loop();
             }
-            if start.elapsed() > SPIN {
-                break;
+            match start.elapsed() {
+                t if t > SPIN => break,
+                t if t > SPIN_ALONE => std::thread::yield_now(),
+                _ => {}
             }
         }
         let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
@@ -410,6 +449,16 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn programs_side_by_side_share_the_threads() {
+        let (first, again) = (share(), share());
+        assert!(first.is_some() && again.is_none(), "a program inside of another does not count");
+        let is_other = std::thread::spawn(|| share().is_some()).join().expect("the thread ends");
+        assert!(is_other);
+        drop(first);
+        assert!(share().is_some());
     }
 
     #[test]

@@ -3,11 +3,11 @@
 #![allow(unsafe_code)]
 
 use crate::arenas::Arena;
-use crate::call::matmul::Fed;
-use crate::call::{self, Operand, Prepared};
+use crate::call::{self, Fed, Operand, Prepared};
 use crate::pool;
 use crate::target::CpuTarget;
 use crate::tile::access::{Bases, Window};
+use crate::tile::plan::Plan as Tiling;
 use crate::tile::{self, Homes, Tiles};
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Result, Slot, Type};
 use parking_lot::Mutex;
@@ -18,6 +18,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// The name under which a build links timelines and interrupts.
+const TRACE: &str = "timeline";
 
 /// The code of a region.
 enum Code {
@@ -66,18 +69,31 @@ impl Compiled {
     }
     /// Compiles a graph before an observer.
     pub fn watched(graph: Graph, watch: &mut Watch) -> Result<Compiled> {
+        Compiled::with_fixed(graph, &[], watch)
+    }
+    /// Compiles a graph some of whose inputs have the same value at every run.
+    pub fn with_fixed(graph: Graph, fixed: &[Option<Literal>], watch: &mut Watch) -> Result<Compiled> {
         let mut target = CpuTarget::default();
         let plan = passes::plan(graph, &mut target, watch)?;
-        let binder = Binder { plan: &plan, read: plan.read() };
+        Compiled::lowered(plan, target.tilings, fixed)
+    }
+    /// Makes a plan of the CPU's ready to run.
+    pub fn of_plan(plan: Plan) -> Result<Compiled> {
+        let mut target = CpuTarget::default();
+        passes::Target::lower(&mut target, &plan.fused, &plan.memory)?;
+        Compiled::lowered(plan, target.tilings, &[])
+    }
+    fn lowered(plan: Plan, tilings: Vec<Option<Tiling>>, fixed: &[Option<Literal>]) -> Result<Compiled> {
+        let binder = Binder { plan: &plan, read: plan.read(), fixed };
         let mut code = Vec::with_capacity(plan.fused.regions.len());
-        for ((r, region), tiling) in plan.fused.regions.iter().enumerate().zip(target.tilings) {
+        for ((r, region), tiling) in plan.fused.regions.iter().enumerate().zip(tilings) {
             code.push(match (region, tiling) {
                 (Region::Loop(l), Some(tiling)) => {
                     let homes = Homes { spot: &|s| plan.address(s), donor: &|s| plan.donor(s) };
                     let tiles = tile::emit(l, &plan.fused.graph, tiling, &homes, plan.scratch(r, 0));
                     match &l.producer {
                         None => Code::Loop(tiles),
-                        Some(p) => Code::Epilogue(binder.producer(p, l), tiles),
+                        Some(p) => Code::Epilogue(binder.producer(p, l)?, tiles),
                     }
                 }
                 (Region::Call { node, args, outs }, _) => Code::Call(binder.call(*node, args, outs)?),
@@ -195,11 +211,13 @@ impl Compiled {
     }
 
     fn run_waves(&self, which: Range<usize>, bases: Bases) -> Result<()> {
-        if trace::is_on() {
+        if const { ir::is_linked(TRACE) } && trace::is_on() {
             return self.run_traced(which, bases);
         }
         self.plan.fused.waves[which].iter().try_for_each(|w| {
-            interrupt::check()?;
+            if const { ir::is_linked(TRACE) } {
+                interrupt::check()?;
+            }
             self.run_wave(w, &|r| self.run_region(r, bases))
         })
     }
@@ -207,8 +225,8 @@ impl Compiled {
     /// Runs the regions of a wave: one here, several on the pool's threads.
     #[inline]
     fn run_wave(&self, wave: &Range<usize>, run: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
-        if wave.len() == 1 {
-            return run(wave.start);
+        if wave.len() == 1 || !const { ir::is_linked(pool::THREADS) } {
+            return wave.clone().try_for_each(run);
         }
         let failed = Mutex::new(None);
         pool::parallel_for(wave.len(), &|i| {
@@ -283,6 +301,7 @@ impl Program for Compiled {
             }
         }
         self.plan.check_inputs(inputs)?;
+        let _sharing = pool::share();
         let frame = self.frames.lock().pop();
         let mut frame = frame.unwrap_or_default();
         self.fill(&mut frame, inputs)?;
@@ -299,6 +318,25 @@ impl Program for Compiled {
     }
 
     fn run_over(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
+        self.run_into(inputs, outs)
+    }
+
+    fn work(&self) -> Option<runtime::Work> {
+        Some(runtime::work(&self.plan))
+    }
+
+    fn explain(&self) -> String {
+        runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
+            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
+            Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
+            Region::Call { .. } => "call".to_string(),
+        })
+    }
+}
+
+impl Compiled {
+    /// Runs over memory of the caller's, which must have the sizes of the inputs and results; otherwise returns false.
+    pub fn run_into(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
         if !self.fits(inputs, outs) {
             return Ok(false);
         }
@@ -317,13 +355,36 @@ impl Program for Compiled {
         self.copy_results(inputs, outs);
         Ok(true)
     }
-
-    fn explain(&self) -> String {
-        runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
-            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
-            Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
-            Region::Call { .. } => "call".to_string(),
-        })
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    /// What the kernels of calls must have linked, besides their ops.
+    pub(crate) fn links(&self) -> BTreeSet<&'static str> {
+        let binder = Binder { plan: &self.plan, read: self.plan.read(), fixed: &[] };
+        let mut links = BTreeSet::new();
+        for region in &self.plan.fused.regions {
+            if let Region::Call { node, args, outs } = region {
+                let (args, _) = self.plan.fused.operands(*node, args, outs);
+                links.extend(call::links(&self.plan.fused.graph.nodes[*node], &binder.bound(args)));
+            }
+        }
+        links
+    }
+    /// The regions that run by the slow reference of their op: no kernel takes them.
+    pub fn slow_regions(&self) -> Result<Vec<usize>> {
+        let binder = Binder { plan: &self.plan, read: self.plan.read(), fixed: &[] };
+        let mut slow = Vec::new();
+        for (r, region) in self.plan.fused.regions.iter().enumerate() {
+            if let Region::Call { node, args, outs } = region {
+                let (args, outs) = self.plan.fused.operands(*node, args, outs);
+                let n = &self.plan.fused.graph.nodes[*node];
+                if !call::has_kernel(n, &binder.bound(args), &binder.bound(outs))? {
+                    slow.push(r);
+                }
+            }
+        }
+        Ok(slow)
     }
 }
 
@@ -348,13 +409,26 @@ struct Binder<'a> {
     plan: &'a Plan,
     /// Values that a region reads, or that are results of the graph.
     read: BTreeSet<Slot>,
+    /// Inputs that have the same value at every run.
+    fixed: &'a [Option<Literal>],
 }
 
 impl Binder<'_> {
+    /// What a value is at every run, if it is known now.
+    fn known(&self, s: Slot) -> Option<Literal> {
+        let graph = &self.plan.fused.graph;
+        let fixed = || {
+            let input = graph.inputs.iter().position(|&i| i == s.node)?;
+            let value = self.fixed.get(input)?.as_ref()?;
+            let ty = graph.ty(s);
+            (value.dtype() == ty.dtype && *value.shape() == ty.shape).then(|| value.clone())
+        };
+        graph.constant(s).cloned().or_else(fixed)
+    }
     fn bound(&self, list: Vec<passes::Operand>) -> Vec<Operand> {
         let bind = |o: passes::Operand| Operand {
             spot: self.plan.address(o.slot),
-            constant: self.plan.fused.graph.constant(o.slot).cloned(),
+            constant: self.known(o.slot),
             is_read: self.read.contains(&o.slot),
             ty: o.ty,
             layout: o.layout,
@@ -366,10 +440,11 @@ impl Binder<'_> {
         let (args, outs) = self.plan.fused.operands(node, args, outs);
         call::prepare(n, &self.bound(args), &self.bound(outs)).map_err(|e| e.in_op(n.op.name).at(n.site))
     }
-    fn producer(&self, p: &Producer, l: &Loop) -> Fed {
+    fn producer(&self, p: &Producer, l: &Loop) -> Result<Fed> {
+        let n = &self.plan.fused.graph.nodes[p.node];
         let whole = View { root: p.slot(), layout: Layout::contiguous(&self.plan.fused.graph.ty(p.slot()).shape) };
         let (args, outs) = self.plan.fused.operands(p.node, &p.args, &[whole]);
-        call::matmul::prepare_fed(&self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
+        call::prepare_fed(n, &self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
     }
     /// Where else an epilogue reads and writes, element by element as the result of its kernel is laid out.
     fn beside(&self, p: &Producer, l: &Loop) -> Vec<Address> {

@@ -5,7 +5,7 @@ use runtime::{Device, Program, reference, trace};
 use std::sync::Arc;
 use talweg_cpu::{Cpu, pool};
 
-const SITE: Site = Site { file: "user.rs", line: 7, column: 1 };
+const SITE: Site = Site::new("user.rs", 7, 1);
 
 #[derive(Default)]
 struct Net(Graph);

@@ -157,6 +157,84 @@ fn a_long_lane() {
 }
 
 #[test]
+fn running_extremes_of_long_lanes() {
+    let mut dice = Dice(23);
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::I32] {
+        let rising: Vec<f64> = (0..1000).map(|i| f64::from(i / 3)).collect();
+        let rising = Literal::from_f64(dtype, [1000], &rising);
+        for x in [dice.real(dtype, &[3, 1001]), dice.whole(dtype, &[2, 700], true), rising] {
+            for (name, axis) in [("cummax", 0), ("cummin", 0), ("cummax", 1), ("cummin", 1)] {
+                if axis < x.shape().rank() {
+                    check(name, std::slice::from_ref(&x), &along(axis), 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn places_of_true_elements() {
+    let mut dice = Dice(24);
+    for n in [0, 1, 7, 8, 9, 100, 16_384, 40_003] {
+        for one_in in [1, 2, 50] {
+            let mask: Vec<i64> = (0..n).map(|_| i64::from(dice.below(one_in) == 0)).collect();
+            let count = mask.iter().sum::<i64>() as usize;
+            let mask = Literal::from_i64(DType::Bool, [n], &mask);
+            for size in [0, count.div_ceil(2), count, count + 3] {
+                let by = Attrs::new().with("size", size).with("fill", -7i64);
+                check("flat_nonzero", std::slice::from_ref(&mask), &by, 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_elements_added_to_few_sums() {
+    let mut dice = Dice(25);
+    for dtype in NUMBERS {
+        let (x, index) = (dice.whole(dtype, &[2, 31], false), dice.index(&[70_001], 31));
+        // So few that no sum of 8 bits overflows.
+        let ones: Vec<f64> = (0..140_002).map(|i| f64::from(u8::from(i % 64 == 0))).collect();
+        let ones = Literal::from_f64(dtype, [2, 70_001], &ones);
+        check("index_add", &[x, index, ones], &along(1), epsilon(dtype));
+    }
+}
+
+#[test]
+fn elements_of_several_tensors_in_turn() {
+    let mut dice = Dice(27);
+    for dtype in [DType::F32, DType::BF16, DType::I64, DType::U8] {
+        for count in 1..6 {
+            let parts: Vec<Literal> = (0..count).map(|_| dice.whole(dtype, &[3, 3001, 1], false)).collect();
+            check("concat", &parts, &along(2), 0.0);
+        }
+    }
+}
+
+#[test]
+fn max_pooling_of_every_float() {
+    let mut dice = Dice(26);
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+        for (size, window, stride, lo) in [(9usize, 2usize, 2usize, 0usize), (12, 3, 2, 1), (7, 3, 1, 1)] {
+            let out = (size + 2 * lo - window) / stride + 1;
+            let pair = |v: usize| [v, v];
+            let by = Attrs::new()
+                .with("window", pair(window))
+                .with("stride", pair(stride))
+                .with("padding_lo", pair(lo))
+                .with("dilation", pair(1))
+                .with("out", pair(out));
+            let x = dice.real(dtype, &[2, 3, size, size]);
+            check("max_pool", std::slice::from_ref(&x), &by, 0.0);
+            let index = both("max_pool", &[x], &by).1.unwrap().remove(1);
+            let g = dice.real(dtype, &[2, 3, out, out]);
+            let to = Attrs::new().with("shape", [2, 3, size, size]);
+            check("max_pool_grad", &[index, g], &to, epsilon(dtype));
+        }
+    }
+}
+
+#[test]
 fn running_sums_and_products() {
     let mut dice = Dice(13);
     for dtype in NUMBERS {
@@ -399,6 +477,109 @@ fn borders_of_short_and_long_rows() {
                 let by = Attrs::new().with("lo", &lo).with("hi", &hi).with("value", 3.0);
                 check("pad", &[x], &by, 0.0);
             }
+        }
+    }
+}
+
+#[test]
+fn images_in_other_sizes_and_at_given_places() {
+    let mut dice = Dice(31);
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+        for mode in ["linear", "cubic"] {
+            for (shape, out) in
+                [(&[2, 3, 9, 37][..], &[17usize, 70][..]), (&[1, 2, 8, 5], &[8, 3]), (&[2, 3, 11], &[40])]
+            {
+                let step: Vec<f64> = shape[2..].iter().zip(out).map(|(s, o)| *s as f64 / *o as f64).collect();
+                for align in [false, true] {
+                    let attrs = Attrs::new()
+                        .with("out", out)
+                        .with("step", Literal::new(step.len(), &step).unwrap())
+                        .with("mode", mode)
+                        .with("align_corners", align);
+                    check("interpolate", &[dice.real(dtype, shape)], &attrs, epsilon(dtype));
+                }
+            }
+        }
+        for padding in ["zeros", "border", "reflection"] {
+            for (mode, align) in [("bilinear", false), ("bilinear", true), ("nearest", false)] {
+                let mut grid: Vec<f64> = (0..2 * 7 * 90 * 2).map(|_| 1.3 * dice.unit()).collect();
+                grid[5] = f64::NAN;
+                let grid = Literal::from_f64(dtype, Shape::new(&[2, 7, 90, 2]), &grid);
+                let x = dice.real(dtype, &[2, 3, 9, 12]);
+                let attrs = Attrs::new().with("mode", mode).with("padding", padding).with("align_corners", align);
+                check("grid_sample", &[x, grid], &attrs, epsilon(dtype));
+            }
+        }
+    }
+}
+
+#[test]
+fn elements_spread_out_by_a_border() {
+    let mut dice = Dice(32);
+    for dtype in NUMBERS {
+        for (lo, hi) in [(0, 1), (1, 0), (0, 2), (1, 1), (2, 1), (3, 6)] {
+            let attrs = Attrs::new().with("lo", &[0i64, 0, lo][..]).with("hi", &[0i64, 0, hi][..]).with("value", 2.0);
+            check("pad", &[dice.whole(dtype, &[5, 1700, 1], false)], &attrs, 0.0);
+        }
+    }
+}
+
+/// An index that repeats rows is read as it lies, also where it has other sizes than the tensor.
+#[test]
+fn a_repeated_index() {
+    let mut dice = Dice(33);
+    for (x, index, repeated) in
+        [([2, 5, 40], [2, 1, 90], [2, 5, 90]), ([3, 6, 9], [1, 1, 4], [2, 5, 4]), ([4, 3, 2], [1, 3, 2], [4, 3, 2])]
+    {
+        let inputs = [dice.real(DType::F32, &x), dice.index(&index, x[2]), dice.real(DType::F32, &repeated)];
+        let mut g = Graph::new();
+        let types = inputs.each_ref().map(|l| Type::new(l.dtype(), l.shape().clone()));
+        let [x, i, source] = types.each_ref().map(|t| g.input("", t, Site::UNKNOWN));
+        let push = |g: &mut Graph, name: &str, from: &[Slot], attrs: Attrs| {
+            g.push(ops::find(name).unwrap(), from, attrs, Site::UNKNOWN).unwrap()
+        };
+        let wide = push(&mut g, "broadcast", &[i], Attrs::new().with("shape", &repeated.map(|d| d as i64)[..]));
+        let gathered = push(&mut g, "gather", &[x, wide], along(2));
+        let added = push(&mut g, "scatter_add", &[x, wide, source], along(2));
+        g.outputs = vec![gathered, added];
+        let want = reference::run(&g, &inputs).unwrap();
+        let program = Cpu::new().compile(g).unwrap();
+        let got = program.run(&mut inputs.iter().cloned().map(Buffer::Host).collect::<Vec<_>>()).unwrap();
+        for (got, want) in got.iter().zip(&want) {
+            let (got, want) = (got.read().unwrap().to_f64(), want.to_f64());
+            assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} is not {want:?}");
+        }
+    }
+}
+
+/// Parts of wider tensors and transposed operands, in tiles of one row and in blocks of eight by eight.
+#[test]
+fn loops_over_parts_and_transposed_operands() {
+    let mut dice = Dice(34);
+    for dtype in NUMBERS {
+        for (rows, columns) in [(7, 200), (16, 16), (33, 70), (130, 9)] {
+            let inputs = [dice.whole(dtype, &[rows, 2 * columns], false), dice.whole(dtype, &[columns, rows], false)];
+            let mut g = Graph::new();
+            let types = inputs.each_ref().map(|l| Type::new(l.dtype(), l.shape().clone()));
+            let [x, y] = types.each_ref().map(|t| g.input("", t, Site::UNKNOWN));
+            let push = |g: &mut Graph, name: &str, from: &[Slot], attrs: Attrs| {
+                g.push(ops::find(name).unwrap(), from, attrs, Site::UNKNOWN).unwrap()
+            };
+            let part = |first: usize| {
+                let at = |list: [usize; 2]| list.map(|d| d as i64).to_vec();
+                let (starts, sizes) = (at([0, first]), at([rows, columns]));
+                Attrs::new().with("starts", &starts[..]).with("sizes", &sizes[..]).with("steps", &[1i64, 1][..])
+            };
+            let (a, b) = (push(&mut g, "slice", &[x], part(0)), push(&mut g, "slice", &[x], part(columns)));
+            let turned = push(&mut g, "permute", &[y], Attrs::new().with("axes", &[1i64, 0][..]));
+            let parts = push(&mut g, "mul", &[a, b], Attrs::new());
+            let mixed = push(&mut g, "add", &[a, turned], Attrs::new());
+            g.outputs = vec![parts, mixed];
+            let want = reference::run(&g, &inputs).unwrap();
+            let program = Cpu::new().compile(g).unwrap();
+            let got = program.run(&mut inputs.iter().cloned().map(Buffer::Host).collect::<Vec<_>>()).unwrap();
+            let got: Vec<Vec<f64>> = got.iter().map(|b| b.read().unwrap().to_f64()).collect();
+            assert_eq!(got, want.iter().map(Literal::to_f64).collect::<Vec<_>>(), "{dtype} {rows} {columns}");
         }
     }
 }

@@ -158,7 +158,7 @@ impl Matrices {
             unsafe {
                 let (x, y) = (from.get().add(first), to.get().add(first));
                 match self.operand.ty.dtype {
-                    DType::BF16 => <bf16 as Narrow>::widen(x.cast(), y, n),
+                    DType::BF16 if const { ir::is_linked("bf16") } => <bf16 as Narrow>::widen(x.cast(), y, n),
                     _ => <f16 as Narrow>::widen(x.cast(), y, n),
                 }
             }
@@ -176,7 +176,7 @@ impl Matrices {
             unsafe {
                 let (x, y) = (room.as_ptr().add(first), to.get().add(first));
                 match self.operand.ty.dtype {
-                    DType::BF16 => <bf16 as Narrow>::narrow(x, y.cast(), n),
+                    DType::BF16 if const { ir::is_linked("bf16") } => <bf16 as Narrow>::narrow(x, y.cast(), n),
                     _ => <f16 as Narrow>::narrow(x, y.cast(), n),
                 }
             }

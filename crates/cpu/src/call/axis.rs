@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, each_task, never, rows, rows_mut};
-use crate::kernels::lanes::{self, Block, Lane, Running, STRIP};
+use crate::kernels::lanes::{Block, Lane, Running, STRIP};
 use crate::kernels::philox;
 use crate::pool::{self, Shared};
 use half::{bf16, f16};
@@ -61,7 +61,7 @@ fn running(attrs: &Attrs, args: &[Operand], outs: &[Operand], how: Running) -> O
                 let (first, count) = (task * GROUP, GROUP.min(outer - task * GROUP));
                 // SAFETY: each task writes its own lanes.
                 let dst = unsafe { dst.slice(first * size, count * size) };
-                lanes::running_rows(&src[first * size..(first + count) * size], dst, size, how);
+                T::running_rows(&src[first * size..(first + count) * size], dst, size, how);
             });
             return Ok(());
         }
@@ -190,19 +190,16 @@ fn running_extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: 
             each_task(outer, size * 16, &|o| {
                 // SAFETY: each row is written by one task.
                 let (values, places) = unsafe { (values.slice(o * size, size), places.slice(o * size, size)) };
-                let row = &src[o * size..(o + 1) * size];
-                lanes::running_extreme(row.iter().copied(), greatest, |k, value, place| {
-                    (values[k], places[k]) = (value, place);
-                });
+                T::extremes(&src[o * size..(o + 1) * size], values, places, greatest);
             });
             return Ok(());
         }
-        each_task(outer * inner, size * 16, &|l| {
-            let at = |k: usize| (l / inner * size + k) * inner + l % inner;
-            lanes::running_extreme((0..size).map(|k| src[at(k)]), greatest, |k, value, place| {
-                // SAFETY: each lane is written by one task.
-                unsafe { (*values.get().add(at(k)), *places.get().add(at(k))) = (value, place) };
-            });
+        each_strip(lanes, 16, &|o, block| {
+            let at = o * size * inner;
+            // SAFETY: each task writes its own columns of its own block.
+            unsafe {
+                T::extreme_columns(src.as_ptr().add(at), values.get().add(at), places.get().add(at), block, greatest);
+            }
         });
         Ok(())
     })))

@@ -6,25 +6,28 @@ use super::{Claim, Operand, Prepared, always, never, rows, rows_mut};
 use crate::kernels::conv::{Conv, Prepacked};
 use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
+use crate::kernels::scratch::Scratch;
 use crate::kernels::window::{DIMS, Window};
+use crate::pool::{Shared, parallel_for};
 use crate::tile::access::Bases;
 use crate::vmath::convert::{Narrow, narrow, widen};
-use ir::{Attrs, DType, Shape, Type, bf16, f16};
+use ir::{Attrs, DType, FlatNode, Shape, Type, bf16, f16};
 
 /// Convolutions, pooling and their gradients.
 pub static CLAIMS: &[Claim] = &[
     Claim {
         // Each output element takes every weight of its channel.
         flops: |n, args| 2 * n.outs[0].shape.count() * per_channel(&args[1].layout.shape),
-        ..Claim::new("conv", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Forward)))
+        links,
+        ..Claim::new("conv", never, |n, args, outs| Ok(prepare::<Forward>(&n.attrs, args, outs)))
     },
     Claim {
         flops: |_, args| 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
-        ..Claim::new("conv_input_grad", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Input)))
+        ..Claim::new("conv_input_grad", never, |n, args, outs| Ok(prepare::<Input>(&n.attrs, args, outs)))
     },
     Claim {
         flops: |n, args| 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
-        ..Claim::new("conv_weight_grad", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Weight)))
+        ..Claim::new("conv_weight_grad", never, |n, args, outs| Ok(prepare::<Weight>(&n.attrs, args, outs)))
     },
     Claim {
         claims: |n, types| claims_pool(&n.attrs, &types[0]),
@@ -32,7 +35,7 @@ pub static CLAIMS: &[Claim] = &[
     },
     Claim::new("max_pool_index", never, |n, args, outs| Ok(max_pool(&n.attrs, args, outs))),
     Claim {
-        claims: |_, types| matches!(types[1].dtype, DType::F32 | DType::F64),
+        claims: |_, types| is_pooled(types[1].dtype),
         ..Claim::new("max_pool_grad", always, |_, args, outs| Ok(max_pool_grad(args, outs)))
     },
 ];
@@ -42,18 +45,41 @@ fn per_channel(weights: &Shape) -> usize {
     weights.iter().skip(1).product()
 }
 
-/// Which of the three sums a convolution is read for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
-    /// `y` from `x, w`.
-    Forward,
-    /// `x`'s gradient from `y`'s and `w`.
-    Input,
-    /// `w`'s gradient from `x` and `y`'s.
-    Weight,
+/// Which of the three sums a convolution is read for. A type each, so that a build links those it has.
+trait Which {
+    /// The places of x, w and y among two operands and the result.
+    const PLACES: [usize; 3];
+    fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]);
 }
 
-fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option<Window> {
+/// `y` from `x, w`.
+struct Forward;
+/// `x`'s gradient from `y`'s and `w`.
+struct Input;
+/// `w`'s gradient from `x` and `y`'s.
+struct Weight;
+
+impl Which for Forward {
+    const PLACES: [usize; 3] = [0, 1, 2];
+    fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
+        conv.forward(a, b, out);
+    }
+}
+impl Which for Input {
+    const PLACES: [usize; 3] = [2, 1, 0];
+    fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
+        conv.grad_input(a, b, out);
+    }
+}
+impl Which for Weight {
+    const PLACES: [usize; 3] = [0, 2, 1];
+    fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
+        conv.grad_weight(a, b, out);
+    }
+}
+
+/// The windows of a convolution; `None` for those without a kernel.
+pub(super) fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option<Window> {
     let sizes = |name: &str| attrs.sizes(name).ok();
     let (stride, dilation) = (sizes("stride")?, sizes("dilation")?);
     // Negative widths crop, which windows cannot say.
@@ -66,14 +92,9 @@ fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option<Window> {
 }
 
 /// A convolution or one of its gradients; `None` for what the kernels cannot do.
-fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> Option<Prepared> {
+fn prepare<W: Which + 'static>(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    // The shapes of x, w and y, wherever they stand.
-    let [x, w, y]: [&Shape; 3] = match which {
-        Which::Forward => [&a.ty.shape, &b.ty.shape, &out.ty.shape],
-        Which::Input => [&out.ty.shape, &b.ty.shape, &a.ty.shape],
-        Which::Weight => [&a.ty.shape, &out.ty.shape, &b.ty.shape],
-    };
+    let [x, w, y] = W::PLACES.map(|i| &[&a, &b, &out][i].ty.shape);
     if x.count() == 0 || w.count() == 0 || y.count() == 0 {
         return None;
     }
@@ -83,7 +104,7 @@ fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> O
     }
     let groups = attrs.size("groups").ok()?;
     let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups, window };
-    if let Some(weight) = prepacked(&conv, which, &b) {
+    if let Some(weight) = prepacked::<W>(&conv, &b) {
         return Some(Box::new(move |bases| {
             // SAFETY: the result is apart from the operand.
             let (x, y) = unsafe { (rows::<f32>(&a, bases), rows_mut::<f32>(&out, bases)) };
@@ -93,31 +114,44 @@ fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> O
         }));
     }
     Some(match out.ty.dtype {
-        DType::F32 => Box::new(move |bases| run::<f32>(&conv, which, &a, &b, &out, bases)),
-        DType::F64 => Box::new(move |bases| run::<f64>(&conv, which, &a, &b, &out, bases)),
-        DType::BF16 => Box::new(move |bases| run_half::<bf16>(&conv, which, &a, &b, &out, bases)),
-        DType::F16 => Box::new(move |bases| run_half::<f16>(&conv, which, &a, &b, &out, bases)),
+        DType::F32 if const { ir::is_linked("f32") } => {
+            Box::new(move |bases| run::<W, f32>(&conv, &a, &b, &out, bases))
+        }
+        DType::F64 if const { ir::is_linked("f64") } => {
+            Box::new(move |bases| run::<W, f64>(&conv, &a, &b, &out, bases))
+        }
+        DType::BF16 if const { ir::is_linked("bf16") } => {
+            Box::new(move |bases| run_half::<W, bf16>(&conv, &a, &b, &out, bases))
+        }
+        DType::F16 if const { ir::is_linked("f16") } => {
+            Box::new(move |bases| run_half::<W, f16>(&conv, &a, &b, &out, bases))
+        }
         _ => return None,
     })
 }
 
-/// A constant weight, brought into its kernel's form once.
-fn prepacked(conv: &Conv, which: Which, weight: &Operand) -> Option<Prepacked> {
-    let value = weight.value().filter(|v| which == Which::Forward && v.dtype() == DType::F32)?;
-    conv.prepacked(&value.to_vec::<f32>().ok()?)
-}
-
-fn sum<E: Multiply + Float>(conv: &Conv, which: Which, a: &[E], b: &[E], out: &mut [E]) {
-    match which {
-        Which::Forward => conv.forward(a, b, out),
-        Which::Input => conv.grad_input(a, b, out),
-        Which::Weight => conv.grad_weight(a, b, out),
+/// The algorithm of a convolution. Without a known weight, `f32` in strips is laid out as a matrix instead.
+fn links(n: &FlatNode, args: &[Operand]) -> Vec<&'static str> {
+    let (x, w) = (&args[0].ty, &args[1].ty);
+    let (Some(window), Ok(groups)) = (window(&n.attrs, &x.shape[2..], &w.shape[2..]), n.attrs.size("groups")) else {
+        return Vec::new();
+    };
+    let conv = Conv { batch: x.shape[0], channels: x.shape[1], out_channels: w.shape[0], groups, window };
+    match (x.dtype, args[1].value()) {
+        (DType::F32, Some(_)) => vec![conv.algorithm::<f32>()],
+        (DType::F64, _) => vec![conv.algorithm::<f64>()],
+        _ => vec![conv.algorithm::<f32>(), conv.algorithm::<f64>()],
     }
 }
 
-fn run<E: Multiply + Float>(
+/// A constant weight, brought into its kernel's form once.
+fn prepacked<W: Which>(conv: &Conv, weight: &Operand) -> Option<Prepacked> {
+    let is_forward = W::PLACES == Forward::PLACES;
+    conv.prepacked(weight.value().filter(|v| is_forward && v.dtype() == DType::F32)?)
+}
+
+fn run<W: Which, E: Multiply + Float>(
     conv: &Conv,
-    which: Which,
     a: &Operand,
     b: &Operand,
     out: &Operand,
@@ -126,29 +160,46 @@ fn run<E: Multiply + Float>(
     // SAFETY: the result is apart from the operands.
     let (a, b, y) = unsafe { (rows::<E>(a, bases), rows::<E>(b, bases), rows_mut::<E>(out, bases)) };
     // SAFETY: as above.
-    sum(conv, which, a, b, unsafe { y.slice(0, out.ty.shape.count()) });
+    W::sum(conv, a, b, unsafe { y.slice(0, out.ty.shape.count()) });
     Ok(())
 }
 
-fn run_half<H: Narrow>(
-    conv: &Conv,
-    which: Which,
-    a: &Operand,
-    b: &Operand,
-    out: &Operand,
-    bases: Bases,
-) -> ir::Result<()> {
-    let wide = |o: &Operand| {
-        let mut v = vec![0f32; o.ty.shape.count()];
-        // SAFETY: nobody writes an operand.
-        widen(unsafe { rows::<H>(o, bases) }, &mut v);
-        v
-    };
-    let mut y = vec![0f32; out.ty.shape.count()];
-    sum(conv, which, &wide(a), &wide(b), &mut y);
-    // SAFETY: nobody else uses the result.
-    narrow(&y, unsafe { rows_mut::<H>(out, bases).slice(0, y.len()) });
+fn run_half<W: Which, H: Narrow>(conv: &Conv, a: &Operand, b: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
+    let (a, b) = (widened::<H>(a, bases), widened::<H>(b, bases));
+    let y = Scratch::new(out.ty.shape.count());
+    // SAFETY: the operands were filled, and the kernel writes all of its result.
+    unsafe {
+        W::sum(conv, a.slice(), b.slice(), y.slice());
+        narrowed::<H>(y.slice(), out, bases);
+    }
     Ok(())
+}
+
+/// Elements that a thread converts at a time.
+const PIECE: usize = 1 << 15;
+
+/// The elements of a contiguous operand of 16 bits as `f32`.
+fn widened<H: Narrow>(o: &Operand, bases: Bases) -> Scratch<f32> {
+    let wide = Scratch::new(o.ty.shape.count());
+    // SAFETY: nobody writes an operand; each task writes its own piece.
+    let (x, y) = unsafe { (rows::<H>(o, bases), Shared::new(wide.slice().as_mut_ptr())) };
+    parallel_for(x.len().div_ceil(PIECE), &|p| {
+        let x = &x[p * PIECE..x.len().min((p + 1) * PIECE)];
+        // SAFETY: as above.
+        widen(x, unsafe { y.slice(p * PIECE, x.len()) });
+    });
+    wide
+}
+
+/// Stores numbers as the elements of a result of 16 bits.
+fn narrowed<H: Narrow>(x: &[f32], out: &Operand, bases: Bases) {
+    // SAFETY: nobody else uses the result.
+    let y = unsafe { rows_mut::<H>(out, bases) };
+    parallel_for(x.len().div_ceil(PIECE), &|p| {
+        let x = &x[p * PIECE..x.len().min((p + 1) * PIECE)];
+        // SAFETY: each task writes its own piece.
+        narrow(x, unsafe { y.slice(p * PIECE, x.len()) });
+    });
 }
 
 /// The windows of a pooling of planes of these sizes.
@@ -166,9 +217,13 @@ fn pool_window(attrs: &Attrs, shape: &[usize]) -> Option<Window> {
     Some(Window::new(input, &kernel, &stride, &pad, &dilation).with_output(&to))
 }
 
+fn is_pooled(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64 | DType::BF16 | DType::F16)
+}
+
 /// Whether max pooling of such an input has a kernel.
 fn claims_pool(attrs: &Attrs, x: &Type) -> bool {
-    matches!(x.dtype, DType::F32 | DType::F64) && pool_window(attrs, &x.shape).is_some()
+    is_pooled(x.dtype) && pool_window(attrs, &x.shape).is_some()
 }
 
 /// Max pooling: the greatest elements, if they are asked for, and their places.
@@ -176,54 +231,100 @@ fn max_pool(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
     let (x, outs) = (args[0].clone(), outs.to_vec());
     let window = pool_window(attrs, &x.ty.shape)?;
     Some(match x.ty.dtype {
-        DType::F32 => Box::new(move |bases| pool::<f32>(&window, &x, &outs, bases)),
-        DType::F64 => Box::new(move |bases| pool::<f64>(&window, &x, &outs, bases)),
+        DType::F32 if const { ir::is_linked("f32") } => Box::new(move |bases| pool::<f32>(&window, &x, &outs, bases)),
+        DType::F64 if const { ir::is_linked("f64") } => Box::new(move |bases| pool::<f64>(&window, &x, &outs, bases)),
+        DType::BF16 if const { ir::is_linked("bf16") } => {
+            Box::new(move |bases| pool_half::<bf16>(&window, &x, &outs, bases))
+        }
+        DType::F16 if const { ir::is_linked("f16") } => {
+            Box::new(move |bases| pool_half::<f16>(&window, &x, &outs, bases))
+        }
         _ => return None,
     })
 }
 
-fn pool<E: Pooled + Default>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases) -> ir::Result<()> {
-    let (n, planes) = (outs[0].ty.shape.count(), x.ty.shape[0] * x.ty.shape[1]);
-    // SAFETY: results are apart from the operand and from each other.
+fn pool<E: Pooled>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases) -> ir::Result<()> {
+    let n = outs[0].ty.shape.count();
+    // SAFETY: results are apart from the operand and from each other; room that nobody else uses.
     unsafe {
-        let x = rows::<E>(x, bases);
-        match outs {
-            [y, index] if !index.is_read => {
-                kernels::max_pool_values(w, planes, x, rows_mut::<E>(y, bases).slice(0, n));
-            }
-            [y, index] => {
-                let (y, index) = (rows_mut::<E>(y, bases), rows_mut::<i64>(index, bases));
-                kernels::max_pool(w, planes, x, y.slice(0, n), index.slice(0, n));
-            }
-            _ => {
-                let mut y = vec![E::default(); n];
-                kernels::max_pool(w, planes, x, &mut y, rows_mut::<i64>(&outs[0], bases).slice(0, n));
-            }
+        let room = Scratch::<E>::new(if outs.len() == 1 { n } else { 0 });
+        let y = if outs.len() == 1 { room.slice() } else { rows_mut::<E>(&outs[0], bases).slice(0, n) };
+        pool_planes(w, x, rows::<E>(x, bases), y, outs, bases);
+    }
+    Ok(())
+}
+
+/// In `f32`, which holds every number of 16 bits.
+fn pool_half<H: Narrow>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases) -> ir::Result<()> {
+    let (wide, y) = (widened::<H>(x, bases), Scratch::new(outs[0].ty.shape.count()));
+    // SAFETY: the operand was filled, and the kernel writes all of its result.
+    unsafe {
+        pool_planes(w, x, wide.slice(), y.slice(), outs, bases);
+        if outs.len() == 2 {
+            narrowed::<H>(y.slice(), &outs[0], bases);
         }
     }
     Ok(())
+}
+
+/// The greatest elements of the planes of `x`, and their places in the last of the results if anybody reads them.
+///
+/// # Safety
+/// Results are apart from each other and from the operand, and nobody else uses them.
+unsafe fn pool_planes<E: Pooled>(w: &Window, x: &Operand, from: &[E], y: &mut [E], outs: &[Operand], bases: Bases) {
+    let planes = x.ty.shape[0] * x.ty.shape[1];
+    match outs {
+        [_, index] if !index.is_read => kernels::max_pool_values(w, planes, from, y),
+        [.., index] => {
+            // SAFETY: the caller's promise.
+            let index = unsafe { rows_mut::<i64>(index, bases).slice(0, y.len()) };
+            kernels::max_pool(w, planes, from, y, index);
+        }
+        [] => {}
+    }
 }
 
 /// The gradient of max pooling, from the places it found.
 fn max_pool_grad(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (index, g, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
     Some(match out.ty.dtype {
-        DType::F32 => Box::new(move |bases| unpool::<f32>(&index, &g, &out, bases)),
-        DType::F64 => Box::new(move |bases| unpool::<f64>(&index, &g, &out, bases)),
+        DType::F32 if const { ir::is_linked("f32") } => Box::new(move |bases| unpool::<f32>(&index, &g, &out, bases)),
+        DType::F64 if const { ir::is_linked("f64") } => Box::new(move |bases| unpool::<f64>(&index, &g, &out, bases)),
+        DType::BF16 if const { ir::is_linked("bf16") } => {
+            Box::new(move |bases| unpool_half::<bf16>(&index, &g, &out, bases))
+        }
+        DType::F16 if const { ir::is_linked("f16") } => {
+            Box::new(move |bases| unpool_half::<f16>(&index, &g, &out, bases))
+        }
         _ => return None,
     })
 }
 
 fn unpool<E: Pooled>(index: &Operand, g: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
-    let (n, planes) = (out.ty.shape.count(), out.ty.shape[0] * out.ty.shape[1]);
     // SAFETY: the result is apart from the operands.
+    let (g, dx) = unsafe { (rows::<E>(g, bases), rows_mut::<E>(out, bases).slice(0, out.ty.shape.count())) };
+    unpool_planes(index, g, out, dx, bases)
+}
+
+/// Gradients of 16 bits are added up in `f32`.
+fn unpool_half<H: Narrow>(index: &Operand, g: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
+    let (g, dx) = (widened::<H>(g, bases), Scratch::new(out.ty.shape.count()));
+    // SAFETY: the operand was filled, and the kernel writes all of its result.
     unsafe {
-        let (index, g) = (rows::<i64>(index, bases), rows::<E>(g, bases));
-        let size = n / planes.max(1);
-        if let Some(&bad) = index.iter().find(|&&i| i < 0 || i as usize >= size) {
-            return Err(super::moves::out_of_range(bad, 2, size));
-        }
-        kernels::max_pool_grad(planes, g, index, rows_mut::<E>(out, bases).slice(0, n));
+        unpool_planes::<f32>(index, g.slice(), out, dx.slice(), bases)?;
+        narrowed::<H>(dx.slice(), out, bases);
     }
+    Ok(())
+}
+
+fn unpool_planes<E: Pooled>(index: &Operand, g: &[E], out: &Operand, dx: &mut [E], bases: Bases) -> ir::Result<()> {
+    let planes = out.ty.shape[0] * out.ty.shape[1];
+    // SAFETY: nobody writes an operand.
+    let index = unsafe { rows::<i64>(index, bases) };
+    let size = dx.len() / planes.max(1);
+    if let Some(&bad) = index.iter().find(|&&i| i < 0 || i as usize >= size) {
+        return Err(super::moves::out_of_range(bad, 2, size));
+    }
+    kernels::max_pool_grad(planes, g, index, dx);
     Ok(())
 }

@@ -18,8 +18,8 @@ pub static CLAIMS: &[Claim] = &[
         let shape = &args[0].ty.shape;
         let lanes = AxisSplit::new(&Shape::new(&shape[..shape.rank() - 1]), n.attrs.size("axis")?);
         Ok(match args[0].ty.dtype {
-            DType::F32 => Some(complex::<f32>(lanes, is_inverse, args, outs)),
-            DType::F64 => Some(complex::<f64>(lanes, is_inverse, args, outs)),
+            DType::F32 if const { ir::is_linked("f32") } => Some(complex::<f32>(lanes, is_inverse, args, outs)),
+            DType::F64 if const { ir::is_linked("f64") } => Some(complex::<f64>(lanes, is_inverse, args, outs)),
             _ => None,
         })
     }),

@@ -8,17 +8,24 @@
 use super::moves::{Bits, with_bits};
 use super::{Claim, Operand, Prepared, always, each_task, index_of, rows, rows_mut};
 use crate::pool::{self, Shared};
+use crate::tile::access::Bases;
 use crate::vmath::convert::Narrow;
 use half::{bf16, f16};
-use ir::{Attrs, AxisSplit, DType, Result, Shape};
+use ir::{Attrs, AxisSplit, DType, FlatNode, Layout, Result, Shape};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Choice by index.
 pub static CLAIMS: &[Claim] = &[
     Claim::new("take", always, |n, args, outs| Ok(take(&n.attrs, args, outs))),
-    Claim::new("gather", always, |n, args, outs| Ok(gather(&n.attrs, args, outs))),
+    Claim {
+        accepts: |n, operand, layout| operand == 1 && is_repeated(n, layout),
+        ..Claim::new("gather", always, |n, args, outs| Ok(gather(&n.attrs, args, outs)))
+    },
     Claim::new("scatter", always, |n, args, outs| Ok(scatter(&n.attrs, args, outs))),
-    Claim::new("scatter_add", always, |n, args, outs| Ok(scatter_add(&n.attrs, args, outs))),
+    Claim {
+        accepts: |n, operand, layout| operand == 1 && is_repeated(n, layout),
+        ..Claim::new("scatter_add", always, |n, args, outs| Ok(scatter_add(&n.attrs, args, outs)))
+    },
     Claim::new("index_add", always, |n, args, outs| Ok(index_add(&n.attrs, args, outs))),
 ];
 
@@ -85,6 +92,14 @@ fn take_elements<T: Bits>(src: &[T], places: &[i64], dst: Shared<T>, lanes: Axis
     });
 }
 
+/// Whether an index may stay as it lies: from the axis on in one piece, before it repeated in any way.
+fn is_repeated(n: &FlatNode, index: &Layout) -> bool {
+    let Ok(axis) = n.attrs.size("axis") else { return false };
+    let (inner, before) = (&index.shape[axis..], &index.strides[..axis]);
+    let tail = Layout { shape: inner.into(), strides: index.strides[axis..].into(), offset: 0 };
+    before.contains(&0) && before.iter().all(|&s| s >= 0) && tail.is_contiguous()
+}
+
 /// How an index of a tensor's rank points into it along an axis.
 struct Places {
     /// Strides of the tensor, and the axis.
@@ -94,24 +109,56 @@ struct Places {
     dims: Vec<usize>,
     /// Elements of the index before, along and after the axis, where the other sizes are the tensor's.
     lanes: Option<AxisSplit>,
+    /// Sizes and strides of the index before the axis, where it does not lie in one piece.
+    repeats: Option<Vec<(usize, usize)>>,
 }
 
 impl Places {
-    fn new(x: &Shape, index: &Shape, axis: usize) -> Places {
-        let is_alike = x.iter().zip(index.iter()).enumerate().all(|(d, (x, i))| d == axis || x == i);
+    fn new(x: &Shape, index: &Operand, axis: usize) -> Places {
+        let shape = &index.ty.shape;
+        let is_alike = x.iter().zip(shape.iter()).enumerate().all(|(d, (x, i))| d == axis || x == i);
+        let steps = || shape[..axis].iter().zip(&index.layout.strides).map(|(&d, &s)| (d, s as usize)).collect();
         Places {
             strides: x.strides().iter().map(|&s| s as usize).collect(),
             axis,
             size: x[axis],
-            dims: index.to_vec(),
-            lanes: is_alike.then(|| AxisSplit::new(index, axis)),
+            dims: shape.to_vec(),
+            lanes: is_alike.then(|| AxisSplit::new(shape, axis)),
+            repeats: (!index.layout.is_contiguous()).then(steps),
         }
+    }
+    /// Where the index of block `o`, of `block` elements, begins.
+    fn start(&self, o: usize, block: usize) -> usize {
+        let Some(steps) = &self.repeats else { return o * block };
+        let (mut rest, mut at) = (o, 0);
+        for &(d, s) in steps.iter().rev() {
+            at += rest % d * s;
+            rest /= d;
+        }
+        at
+    }
+    /// The index as far as it lies in memory, checked, if it has lanes.
+    ///
+    /// # Safety
+    /// The operand's buffer is alive and nobody writes it meanwhile.
+    unsafe fn index<'a>(&self, index: &Operand, bases: Bases) -> Result<&'a [i64]> {
+        let block: usize = self.dims[self.axis..].iter().product();
+        let blocks: usize = self.dims[..self.axis].iter().product();
+        let last = if block == 0 || blocks == 0 { 0 } else { self.start(blocks - 1, block) + block };
+        // SAFETY: the last block lies furthest back, as no stride is negative.
+        let all = unsafe { std::slice::from_raw_parts(index.first::<i64>(bases).cast_const(), last) };
+        if self.lanes.is_some() {
+            check(all, self.axis, self.size)?;
+        }
+        Ok(all)
     }
     /// Calls `f(number, place)` for each element of the index.
     fn each(&self, index: &[i64], mut f: impl FnMut(usize, usize)) -> Result<()> {
         let rank = self.dims.len();
         let mut at = vec![0usize; rank];
-        for (k, &i) in index.iter().enumerate() {
+        let block: usize = self.dims[self.axis..].iter().product();
+        for k in 0..self.dims.iter().product() {
+            let i = index[self.start(k / block, block) + k % block];
             let mut place = index_of(i, self.axis, self.size)? * self.strides[self.axis];
             for d in (0..rank).filter(|&d| d != self.axis) {
                 place += at[d] * self.strides[d];
@@ -127,8 +174,8 @@ impl Places {
         }
         Ok(())
     }
-    /// Calls `f(number, place)` for each element of an index that was checked. Tasks take rows, or pieces of
-    /// them.
+    /// Calls `f(number, start of the block in the tensor, stretch)` for stretches of an index that was checked. Tasks
+    /// take rows, or pieces of them.
     fn in_any_order(&self, lanes: AxisSplit, index: &[i64], f: &(dyn Fn(usize, usize, &[i64]) + Sync)) {
         let AxisSplit { outer, size, inner } = lanes;
         // Stretches along the last dimension: of the axis itself, or of one of its elements.
@@ -136,23 +183,27 @@ impl Places {
         let per = if inner == 1 { size.div_ceil(stretch.max(1)) } else { size };
         each_task(outer * per, stretch * 8, &|task| {
             let (o, s) = (task / per, task % per);
-            let first = o * size * inner + s * stretch;
             let len = if inner == 1 { stretch.min(size - s * stretch) } else { inner };
-            f(first, o * self.size * inner, &index[first..first + len]);
+            let at = self.start(o, size * inner) + s * stretch;
+            f(o * size * inner + s * stretch, o * self.size * inner, &index[at..at + len]);
         });
     }
     /// Calls `f(number, place)` for each element of an index that was checked, in order for every place: tasks take
     /// rows, or columns where the axis comes first.
-    fn in_order(&self, lanes: AxisSplit, index: &[i64], f: &(dyn Fn(usize, usize) + Sync)) {
+    fn in_order(&self, lanes: AxisSplit, index: &[i64], f: impl Fn(usize, usize) + Sync) {
         const STRIP: usize = 64;
         let AxisSplit { outer, size, inner } = lanes;
         let strips = inner.div_ceil(STRIP);
         each_task(outer * strips, size * STRIP.min(inner) * 8, &|task| {
             let (o, first) = (task / strips, task % strips * STRIP);
+            let index = &index[self.start(o, size * inner)..][..size * inner];
+            if inner == 1 {
+                return index.iter().enumerate().for_each(|(k, &i)| f(o * size + k, o * self.size + i as usize));
+            }
             for k in 0..size {
                 for i in first..inner.min(first + STRIP) {
-                    let at = (o * size + k) * inner + i;
-                    f(at, (o * self.size + index[at] as usize) * inner + i);
+                    let at = k * inner + i;
+                    f(o * size * inner + at, (o * self.size + index[at] as usize) * inner + i);
                 }
             }
         });
@@ -162,17 +213,16 @@ impl Places {
 /// Elements chosen along an axis by an index of the same rank.
 fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
+    let places = Places::new(&x.ty.shape, &index, attrs.size("axis").ok()?);
     Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
         let (src, index, dst) =
-            unsafe { (rows::<T>(&x, bases), rows::<i64>(&index, bases), rows_mut::<T>(&out, bases)) };
+            unsafe { (rows::<T>(&x, bases), places.index(&index, bases)?, rows_mut::<T>(&out, bases)) };
         let Some(lanes) = places.lanes else {
             // SAFETY: nobody else writes the result.
-            let dst = unsafe { dst.slice(0, index.len()) };
+            let dst = unsafe { dst.slice(0, out.ty.shape.count()) };
             return places.each(index, |k, p| dst[k] = src[p]);
         };
-        check(index, places.axis, places.size)?;
         places.in_any_order(lanes, index, &|first, base, index| {
             // SAFETY: each task writes its own stretch.
             let to = unsafe { dst.slice(first, index.len()) };
@@ -201,11 +251,11 @@ fn copy<T: Copy + Send + Sync>(src: &[T], dst: Shared<T>) {
 /// Elements put along an axis at the places of an index.
 fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
+    let places = Places::new(&x.ty.shape, &index, attrs.size("axis").ok()?);
     Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
         let (x, src, index, dst) = unsafe {
-            (rows::<T>(&x, bases), rows::<T>(&src, bases), rows::<i64>(&index, bases), rows_mut::<T>(&out, bases))
+            (rows::<T>(&x, bases), rows::<T>(&src, bases), places.index(&index, bases)?, rows_mut::<T>(&out, bases))
         };
         copy(x, dst);
         let Some(lanes) = places.lanes else {
@@ -213,9 +263,8 @@ fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared
             let dst = unsafe { dst.slice(0, x.len()) };
             return places.each(index, |k, p| dst[p] = src[k]);
         };
-        check(index, places.axis, places.size)?;
         // SAFETY: indices were checked, and each task has its own lanes.
-        places.in_order(lanes, index, &|k, p| unsafe { *dst.get().add(p) = src[k] });
+        places.in_order(lanes, index, |k, p| unsafe { *dst.get().add(p) = src[k] });
         Ok(())
     })))
 }
@@ -225,6 +274,7 @@ pub(super) trait Sum: Copy + Send + Sync + 'static {
     /// What is added up.
     type Wide: Copy + Default + Send + Sync + 'static;
     fn plus(a: Self::Wide, b: Self) -> Self::Wide;
+    fn join(a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// Wide values, if they are of another type than what is stored.
     fn widen(x: &[Self]) -> Option<Vec<Self::Wide>>;
     /// Wide zeros, likewise.
@@ -237,6 +287,10 @@ macro_rules! plain_sum {
             type Wide = $t;
             #[inline(always)]
             fn plus($a: $t, $b: $t) -> $t {
+                $sum
+            }
+            #[inline(always)]
+            fn join($a: $t, $b: $t) -> $t {
                 $sum
             }
             fn widen(_: &[$t]) -> Option<Vec<$t>> {
@@ -261,6 +315,10 @@ macro_rules! half_sum {
             #[inline(always)]
             fn plus(a: f32, b: $t) -> f32 {
                 a + b.to_f32()
+            }
+            #[inline(always)]
+            fn join(a: f32, b: f32) -> f32 {
+                a + b
             }
             fn widen(x: &[$t]) -> Option<Vec<f32>> {
                 let mut wide = vec![0.0; x.len()];
@@ -319,11 +377,11 @@ fn summed<T: Sum>(x: &[T], dst: Shared<T>, add: impl FnOnce(Shared<T::Wide>) -> 
 /// Elements added along an axis at the places of an index, in order.
 fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
+    let places = Places::new(&x.ty.shape, &index, attrs.size("axis").ok()?);
     Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
         let (x, src, index, dst) = unsafe {
-            (rows::<T>(&x, bases), rows::<T>(&src, bases), rows::<i64>(&index, bases), rows_mut::<T>(&out, bases))
+            (rows::<T>(&x, bases), rows::<T>(&src, bases), places.index(&index, bases)?, rows_mut::<T>(&out, bases))
         };
         summed::<T>(x, dst, |sums| {
             // SAFETY: places lie within the tensor.
@@ -332,8 +390,7 @@ fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
                 *to = <T as Sum>::plus(*to, src[k]);
             };
             let Some(lanes) = places.lanes else { return places.each(index, add) };
-            check(index, places.axis, places.size)?;
-            places.in_order(lanes, index, &add);
+            places.in_order(lanes, index, add);
             Ok(())
         })
     })))
@@ -357,12 +414,45 @@ fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepar
     })))
 }
 
+/// Elements of an index that are added up apart from the others, at least.
+const SHARE: usize = 1 << 14;
+/// How many of them there are at least for each sum.
+const SPARE: usize = 4;
+
+/// Many elements added to few sums: each share of them to sums of its own, which are then joined in order.
+fn add_elements<T: Sum>(places: &[i64], src: &[T], to: &mut [T::Wide]) {
+    const SHARES_MAX: usize = 16;
+    let size = to.len();
+    let shares = (places.len() / SHARE.max(SPARE * size)).clamp(1, SHARES_MAX);
+    let share = places.len().div_ceil(shares);
+    let mut own = vec![T::Wide::default(); shares * size];
+    let sums = Shared::new(own.as_mut_ptr());
+    pool::parallel_for(shares, &|s| {
+        let range = (s * share).min(places.len())..((s + 1) * share).min(places.len());
+        // SAFETY: each task has its own sums.
+        let to = unsafe { sums.slice(s * size, size) };
+        for (&i, &x) in places[range.clone()].iter().zip(&src[range]) {
+            to[i as usize] = T::plus(to[i as usize], x);
+        }
+    });
+    for own in own.chunks(size.max(1)) {
+        to.iter_mut().zip(own).for_each(|(to, own)| *to = T::join(*to, *own));
+    }
+}
+
 fn add_slices<T: Sum>(lanes: AxisSplit, places: &[i64], src: &[T], sums: Shared<T::Wide>) {
     const STRIP: usize = 64;
     /// Tasks that the work of few lanes is cut into.
     const PARTS: usize = 16;
     let AxisSplit { outer, size, inner } = lanes;
     let n = places.len();
+    if inner == 1 && outer < PARTS && n >= 2 * SHARE.max(SPARE * size) {
+        return (0..outer).for_each(|o| {
+            // SAFETY: nobody else uses this row.
+            let to = unsafe { sums.slice(o * size, size) };
+            add_elements(places, &src[o * n..(o + 1) * n], to);
+        });
+    }
     if inner == 1 {
         return each_task(outer, n * 8, &|o| {
             // SAFETY: this row belongs to this task.

@@ -87,10 +87,18 @@ fn prepare(
     };
     let (args, outs) = (args.to_vec(), outs.to_vec());
     let run = match dtype {
-        DType::F32 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f32>(),
-        DType::F64 => Job::<f64> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f64>(),
-        DType::BF16 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<bf16>(),
-        DType::F16 => Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f16>(),
+        DType::F32 if const { ir::is_linked("f32") } => {
+            Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f32>()
+        }
+        DType::F64 if const { ir::is_linked("f64") } => {
+            Job::<f64> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f64>()
+        }
+        DType::BF16 if const { ir::is_linked("bf16") } => {
+            Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<bf16>()
+        }
+        DType::F16 if const { ir::is_linked("f16") } => {
+            Job::<f32> { args, outs, batch, kernel: Box::new(kernel) }.prepared::<f16>()
+        }
         _ => return Ok(None),
     };
     Ok(Some(Box::new(move |bases| match (run(bases), &slow) {

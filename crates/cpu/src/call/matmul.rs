@@ -3,9 +3,9 @@
 
 #![allow(unsafe_code)]
 
-use super::{Claim, Operand, Prepared, never};
+use super::{Claim, Fed, Operand, Prepared, never};
 use crate::kernels::gemm::int8::{Right, Side};
-use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
+use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, gemm_int};
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
 use passes::View;
@@ -15,6 +15,7 @@ pub static CLAIMS: &[Claim] = &[
     Claim {
         accepts: |n, _, _| has_kernel(n.outs[0].dtype),
         feeds,
+        fed: Claim::linked("matmul", |_, args, out, beside| Ok(prepare_fed(args, out, beside))),
         is_gemm: true,
         flops,
         ..Claim::new("matmul", never, |_, args, outs| Ok(prepare(args, outs)))
@@ -68,22 +69,27 @@ fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (a, b, c) = (args[0].clone(), args[1].clone(), outs[0].clone());
     let p = product(&a.layout, &b.layout, &c.ty.shape);
     Some(match c.ty.dtype {
-        DType::F32 => Box::new(move |bases| floats::<f32, f32>(&p, &a, &b, &c, bases)),
-        DType::F64 => Box::new(move |bases| floats::<f64, f64>(&p, &a, &b, &c, bases)),
-        DType::BF16 => Box::new(move |bases| floats::<bf16, bf16>(&p, &a, &b, &c, bases)),
-        DType::F16 => Box::new(move |bases| floats::<f16, f16>(&p, &a, &b, &c, bases)),
-        DType::I32 => Box::new(move |bases| ints::<i32>(&p, &a, &b, &c, bases)),
-        DType::I64 => Box::new(move |bases| ints::<i64>(&p, &a, &b, &c, bases)),
-        DType::U64 => Box::new(move |bases| ints::<u64>(&p, &a, &b, &c, bases)),
-        DType::U32 => Box::new(move |bases| ints::<u32>(&p, &a, &b, &c, bases)),
-        DType::I16 => Box::new(move |bases| ints::<i16>(&p, &a, &b, &c, bases)),
-        DType::U16 => Box::new(move |bases| ints::<u16>(&p, &a, &b, &c, bases)),
+        DType::F32 if const { ir::is_linked("f32") } => {
+            Box::new(move |bases| floats::<f32, f32>(&p, &a, &b, &c, bases))
+        }
+        DType::F64 if const { ir::is_linked("f64") } => {
+            Box::new(move |bases| floats::<f64, f64>(&p, &a, &b, &c, bases))
+        }
+        DType::BF16 if const { ir::is_linked("bf16") } => {
+            Box::new(move |bases| floats::<bf16, bf16>(&p, &a, &b, &c, bases))
+        }
+        DType::F16 if const { ir::is_linked("f16") } => {
+            Box::new(move |bases| floats::<f16, f16>(&p, &a, &b, &c, bases))
+        }
+        DType::I32 if const { ir::is_linked("i32") } => Box::new(move |bases| ints::<i32>(&p, &a, &b, &c, bases)),
+        DType::I64 if const { ir::is_linked("i64") } => Box::new(move |bases| ints::<i64>(&p, &a, &b, &c, bases)),
+        DType::U64 if const { ir::is_linked("u64") } => Box::new(move |bases| ints::<u64>(&p, &a, &b, &c, bases)),
+        DType::U32 if const { ir::is_linked("u32") } => Box::new(move |bases| ints::<u32>(&p, &a, &b, &c, bases)),
+        DType::I16 if const { ir::is_linked("i16") } => Box::new(move |bases| ints::<i16>(&p, &a, &b, &c, bases)),
+        DType::U16 if const { ir::is_linked("u16") } => Box::new(move |bases| ints::<u16>(&p, &a, &b, &c, bases)),
         _ => return None,
     })
 }
-
-/// A product that hands over its result piece by piece.
-pub type Fed = Box<dyn Fn(Bases, &(dyn Fn(Patch) + Sync)) + Send + Sync>;
 
 /// Multiplications below which a product and the loop behind it run one after the other.
 const FEED_MIN: usize = 1 << 15;
@@ -101,15 +107,15 @@ fn feeds(n: &FlatNode, args: &[View]) -> bool {
     is_one
         && is_large
         && match out.dtype {
-            DType::F32 => in_rows::<f32>(&p),
-            DType::F64 => in_rows::<f64>(&p),
+            DType::F32 if const { ir::is_linked("f32") } => in_rows::<f32>(&p),
+            DType::F64 if const { ir::is_linked("f64") } => in_rows::<f64>(&p),
             _ => false,
         }
 }
 
 /// The product for a loop that it feeds and that reads or writes `beside`, which lies as the result
 /// does.
-pub fn prepare_fed(args: &[Operand], out: &Operand, beside: &[Spot]) -> Fed {
+fn prepare_fed(args: &[Operand], out: &Operand, beside: &[Spot]) -> Fed {
     fn of<E: Multiply + Float>(a: Operand, b: Operand, c: Operand, beside: [Option<Spot>; BESIDE]) -> Fed {
         let p = product(&a.layout, &b.layout, &c.ty.shape);
         // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
@@ -121,7 +127,10 @@ pub fn prepare_fed(args: &[Operand], out: &Operand, beside: &[Spot]) -> Fed {
     }
     let (a, b, c) = (args[0].clone(), args[1].clone(), out.clone());
     let beside = std::array::from_fn(|i| beside.get(i).copied());
-    if c.ty.dtype == DType::F64 { of::<f64>(a, b, c, beside) } else { of::<f32>(a, b, c, beside) }
+    match c.ty.dtype {
+        DType::F64 if const { ir::is_linked("f64") } => of::<f64>(a, b, c, beside),
+        _ => of::<f32>(a, b, c, beside),
+    }
 }
 
 impl Product {

@@ -67,6 +67,17 @@ fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
     let lanes = AxisSplit::new(&out.ty.shape, axis);
     let size = out.ty.dtype.size();
     let row = lanes.size * lanes.inner * size;
+    if lanes.inner == 1 && args.len() > 1 && args.iter().all(|a| a.ty.shape[axis] == 1) {
+        let args = args.to_vec();
+        return Some(with_bits!(out.ty.dtype, T => Box::new(move |bases| {
+            // SAFETY: the result is apart from the operands.
+            let (parts, dst) = unsafe {
+                (args.iter().map(|a| rows::<T>(a, bases)).collect::<Vec<_>>(), rows_mut::<T>(&out, bases))
+            };
+            interleave(&parts, dst);
+            Ok(())
+        })));
+    }
     let mut at = 0;
     let mut parts: Vec<(Operand, usize, usize)> = Vec::new();
     for a in args {
@@ -86,6 +97,35 @@ fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
         }
         Ok(())
     }))
+}
+
+/// One element of each part in turn.
+fn interleave<T: Bits>(parts: &[&[T]], dst: crate::pool::Shared<T>) {
+    /// So many parts that the compiler knows the distance of their elements.
+    fn of<T: Bits, const N: usize>(parts: &[&[T]], dst: &mut [T]) {
+        let parts: [&[T]; N] = std::array::from_fn(|k| &parts[k][..dst.len() / N]);
+        for (i, to) in dst.chunks_exact_mut(N).enumerate() {
+            (0..N).for_each(|k| to[k] = parts[k][i]);
+        }
+    }
+    const PIECE: usize = 4096;
+    let (n, count) = (parts[0].len(), parts.len());
+    each_task(n.div_ceil(PIECE), PIECE * count * size_of::<T>(), &|task| {
+        let range = task * PIECE..n.min((task + 1) * PIECE);
+        // SAFETY: each task writes its own rows.
+        let dst = unsafe { dst.slice(range.start * count, range.len() * count) };
+        let parts: Vec<&[T]> = parts.iter().map(|p| &p[range.clone()]).collect();
+        match count {
+            2 => of::<T, 2>(&parts, dst),
+            3 => of::<T, 3>(&parts, dst),
+            4 => of::<T, 4>(&parts, dst),
+            _ => {
+                for (k, part) in parts.iter().enumerate() {
+                    dst.chunks_exact_mut(count).zip(*part).for_each(|(to, x)| to[k] = *x);
+                }
+            }
+        }
+    });
 }
 
 /// What lies on and below a diagonal of each matrix, or on and above it; zeros elsewhere.
@@ -143,6 +183,9 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
     let end = (width as i64 - last).clamp(first as i64, (x[rank - 1] as i64).max(first as i64)) as usize;
     let to = (first as i64 + last).max(0) as usize;
     let rows = out.count() / width.max(1);
+    if x[rank - 1] == 1 && first < end && lo[..rank - 1].iter().all(|&l| l == 0) && x[..rank - 1] == out[..rank - 1] {
+        return spread(src, fill, width, to, dst);
+    }
     // Rows may be of one element: many of them share a task.
     let group = (8192 / width.max(1)).max(1);
     each_task(rows.div_ceil(group), group * width * size_of::<T>(), &|task| {
@@ -168,6 +211,30 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
                     break;
                 }
                 index[d] = 0;
+            }
+        }
+    });
+}
+
+/// Elements `width` apart, the first at `to`, and `fill` between them.
+fn spread<T: Bits>(src: &[T], fill: T, width: usize, to: usize, dst: crate::pool::Shared<T>) {
+    fn spread_by<T: Bits, const W: usize>(src: &[T], fill: T, to: usize, dst: &mut [T]) {
+        for (x, y) in src.iter().zip(dst.chunks_exact_mut(W)) {
+            (0..W).for_each(|k| y[k] = if k == to { *x } else { fill });
+        }
+    }
+    const PIECE: usize = 4096;
+    each_task(src.len().div_ceil(PIECE), PIECE * width * size_of::<T>(), &|task| {
+        let src = &src[task * PIECE..src.len().min((task + 1) * PIECE)];
+        // SAFETY: each task writes its own rows.
+        let dst = unsafe { dst.slice(task * PIECE * width, src.len() * width) };
+        match width {
+            2 => spread_by::<T, 2>(src, fill, to, dst),
+            3 => spread_by::<T, 3>(src, fill, to, dst),
+            4 => spread_by::<T, 4>(src, fill, to, dst),
+            _ => {
+                dst.fill(fill);
+                src.iter().zip(dst.chunks_exact_mut(width)).for_each(|(x, y)| y[to] = *x);
             }
         }
     });

@@ -43,7 +43,7 @@ impl Floats {
             }
         }
         Some(match dtype {
-            DType::F32 => Floats {
+            DType::F32 if const { ir::is_linked("f32") } => Floats {
                 size: 4,
                 // SAFETY: as in the function above.
                 read: |from, to| unsafe { to.copy_from_slice(std::slice::from_raw_parts(from.cast(), to.len())) },
@@ -52,8 +52,8 @@ impl Floats {
                     std::slice::from_raw_parts_mut(to.cast(), from.len()).copy_from_slice(from);
                 },
             },
-            DType::F16 => of::<f16>(),
-            DType::BF16 => of::<bf16>(),
+            DType::F16 if const { ir::is_linked("f16") } => of::<f16>(),
+            DType::BF16 if const { ir::is_linked("bf16") } => of::<bf16>(),
             DType::F8E4M3 => of::<f8e4m3>(),
             DType::F8E5M2 => of::<f8e5m2>(),
             _ => return None,

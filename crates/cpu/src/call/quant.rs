@@ -13,6 +13,7 @@ use passes::View;
 /// Ops on block-quantized weights.
 pub static CLAIMS: &[Claim] = &[
     Claim { flops, ..Claim::new("quantized_matmul", never, |n, args, outs| Ok(matmul(&n.attrs, args, outs))) },
+    Claim { flops, ..Claim::new("expert_matmul", never, |n, args, outs| Ok(expert_matmul(&n.attrs, args, outs))) },
     Claim::new("dequantize", never, |n, args, outs| Ok(dequantize(&n.attrs, args, outs))),
     Claim::new("quantized_embedding", always, |n, args, outs| Ok(embedding(&n.attrs, args, outs))),
 ];
@@ -51,15 +52,15 @@ impl<T: Narrow + Send + Sync + 'static> Float for T {
 macro_rules! with_float {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::F32 => {
+            DType::F32 if const { ir::is_linked("f32") } => {
                 type $T = f32;
                 $body
             }
-            DType::F16 => {
+            DType::F16 if const { ir::is_linked("f16") } => {
                 type $T = f16;
                 $body
             }
-            DType::BF16 => {
+            DType::BF16 if const { ir::is_linked("bf16") } => {
                 type $T = bf16;
                 $body
             }
@@ -87,6 +88,41 @@ fn matmul(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
                 write: &|i, j, sums| Float::write(sums, to.slice(i * n + j, sums.len())),
             };
             gemm.run(w.first::<u8>(bases), &ends);
+        }
+        Ok(())
+    })))
+}
+
+/// `expert_matmul`: a GEMM for each matrix that is chosen, with the rows that choose it.
+fn expert_matmul(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (format, int8, interleaved) = (format(attrs)?, attrs.bool("int8").ok()?, attrs.bool("interleaved").ok()?);
+    let (x, w, index, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
+    let (n, k, experts) = (out.ty.shape[1], x.ty.shape[1], attrs.size("experts").ok()?);
+    let bytes = n * w.ty.shape[1];
+    if format.block() == 1 && !interleaved {
+        return None;
+    }
+    Some(with_float!(x.ty.dtype, T => Box::new(move |bases| {
+        // SAFETY: the result is apart from the operands, and tasks write their own parts of it.
+        unsafe {
+            let (from, to): (&[T], Shared<T>) = (rows(&x, bases), rows_mut(&out, bases));
+            let (chosen, w) = (rows::<i64>(&index, bases), w.first::<u8>(bases));
+            let of = |i: u32| usize::try_from(chosen[i as usize]).map_or(experts, |e| e.min(experts));
+            let mut order: Vec<u32> = (0..chosen.len() as u32).collect();
+            order.sort_by_key(|&i| of(i));
+            for own in order.chunk_by(|&a, &b| of(a) == of(b)) {
+                if of(own[0]) == experts {
+                    let zeros = vec![0.0; n];
+                    own.iter().for_each(|&i| Float::write(&zeros, to.slice(i as usize * n, n)));
+                    continue;
+                }
+                let ends = Ends {
+                    read: &|i, row| Float::read(&from[own[i] as usize * k..][..k], row),
+                    write: &|i, j, sums| Float::write(sums, to.slice(own[i] as usize * n + j, sums.len())),
+                };
+                let gemm = QuantizedGemm { format, m: own.len(), n, k, int8, interleaved };
+                gemm.run(w.add(of(own[0]) * bytes), &ends);
+            }
         }
         Ok(())
     })))

@@ -19,7 +19,10 @@ use super::packed_conv;
 use super::scratch::Scratch;
 use super::window::Window;
 use super::winograd;
+use crate::packed_weights;
 use crate::pool::{self, Shared};
+use ir::{DType, Literal};
+use std::sync::Arc;
 
 /// The sizes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +39,23 @@ pub struct Conv {
     pub window: Window,
 }
 
-/// The weight of a convolution that was brought into its kernel's form beforehand.
-pub struct Prepacked(Form);
+/// The weight of a convolution that was brought into its kernel's form beforehand; programs share it.
+pub struct Prepacked(Form, Arc<Packed>);
 
+#[derive(Clone, Copy)]
 enum Form {
     /// Filters transformed and packed.
-    Winograd(Packed),
-    /// See [`super::strips`].
-    Strips(Packed),
+    Winograd,
+    /// See [`super::packed_conv`].
+    Strips,
 }
+
+/// Algorithms, of which a build for one model links those that it uses.
+const DEPTHWISE: &str = "conv by channel";
+const WINOGRAD: &str = "conv by Winograd";
+const DIRECT: &str = "conv direct";
+const STRIPS: &str = "conv by strips";
+const UNFOLDED_GEMM: &str = "conv by im2col";
 
 /// Elements of a laid-out matrix that a task works on: about half of a second-level cache.
 const UNFOLDED: usize = 1 << 17;
@@ -80,11 +91,26 @@ impl Conv {
     }
 
     fn is_winograd<E: 'static>(&self) -> bool {
-        is_f32::<E>() && winograd::admits(self)
+        is_f32::<E>() && const { ir::is_linked(WINOGRAD) } && winograd::admits(self)
     }
 
     fn is_direct<E: 'static>(&self) -> bool {
-        is_f32::<E>() && direct::admits(self)
+        is_f32::<E>() && const { ir::is_linked(DIRECT) } && direct::admits(self)
+    }
+
+    /// The name of the algorithm that computes it, for [`ir::is_linked`].
+    pub fn algorithm<E: 'static>(&self) -> &'static str {
+        if self.is_depthwise() {
+            DEPTHWISE
+        } else if self.is_winograd::<E>() {
+            WINOGRAD
+        } else if self.is_direct::<E>() {
+            DIRECT
+        } else if is_f32::<E>() && packed_conv::admits(self) {
+            STRIPS
+        } else {
+            UNFOLDED_GEMM
+        }
     }
 
     /// Elements that one output sums over.
@@ -95,7 +121,7 @@ impl Conv {
     /// `y = weight * x`.
     pub fn forward<E: Multiply + Float>(&self, x: &[E], weight: &[E], y: &mut [E]) {
         self.check(x.len(), weight.len(), y.len());
-        if self.is_depthwise() {
+        if const { ir::is_linked(DEPTHWISE) } && self.is_depthwise() {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr()) };
         }
@@ -103,6 +129,10 @@ impl Conv {
             let run = if self.is_winograd::<E>() { winograd::forward } else { direct::forward };
             // SAFETY: lengths were checked, and the elements are f32.
             return unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast()) };
+        }
+        // Strips are the same product, of weights that are known beforehand.
+        if !const { ir::is_linked(UNFOLDED_GEMM) } {
+            ir::unlinked(self.algorithm::<E>());
         }
         let (cg, og) = self.group();
         let (depth, plane) = (self.depth(), self.window.output_len());
@@ -149,18 +179,29 @@ impl Conv {
 
     /// A weight in the form that [`Conv::forward_prepacked`] takes, for those that many inputs
     /// meet; `None` if this convolution has no such form.
-    pub fn prepacked(&self, weight: &[f32]) -> Option<Prepacked> {
-        assert!(weight.len() == self.out_channels * self.depth(), "conv: a weight of another size");
+    pub fn prepacked(&self, weight: &Literal) -> Option<Prepacked> {
+        assert!(weight.dtype() == DType::F32, "conv: a weight of {}", weight.dtype());
+        assert!(weight.count() == self.out_channels * self.depth(), "conv: a weight of another size");
+        let (kernel, kind, sizes) = if self.is_depthwise() || self.is_direct::<f32>() {
+            return None;
+        } else if self.is_winograd::<f32>() {
+            ("winograd", Form::Winograd, winograd::packed_sizes(self))
+        } else if const { ir::is_linked(STRIPS) } && packed_conv::admits(self) {
+            let (_, og) = self.group();
+            ("strips", Form::Strips, [self.groups, self.depth(), og])
+        } else {
+            return None;
+        };
+        let w: *const f32 = weight.bytes().as_ptr().cast();
         // SAFETY: the length was checked.
-        unsafe {
-            if self.is_depthwise() || self.is_direct::<f32>() {
-                None
-            } else if self.is_winograd::<f32>() {
-                Some(Prepacked(Form::Winograd(winograd::packed(self, weight.as_ptr()))))
-            } else {
-                packed_conv::admits(self).then(|| Prepacked(Form::Strips(packed_conv::packed(self, weight.as_ptr()))))
+        let make = || unsafe {
+            match kind {
+                Form::Winograd if const { ir::is_linked(WINOGRAD) } => winograd::packed(self, w),
+                Form::Strips if const { ir::is_linked(STRIPS) } => packed_conv::packed(self, w),
+                _ => ir::unlinked(kernel),
             }
-        }
+        };
+        Some(Prepacked(kind, packed_weights::shared(weight, packed_weights::Form { kernel, sizes }, make)))
     }
 
     /// `y = weight * x` with a weight from [`Conv::prepacked`].
@@ -169,9 +210,10 @@ impl Conv {
         let (x, y) = (x.as_ptr(), y.as_mut_ptr());
         // SAFETY: lengths were checked.
         unsafe {
-            match &weight.0 {
-                Form::Winograd(w) => winograd::forward_packed(self, x, w, y),
-                Form::Strips(w) => packed_conv::forward(self, x, w, y),
+            match weight.0 {
+                Form::Winograd if const { ir::is_linked(WINOGRAD) } => winograd::forward_packed(self, x, &weight.1, y),
+                Form::Strips if const { ir::is_linked(STRIPS) } => packed_conv::forward(self, x, &weight.1, y),
+                _ => ir::unlinked(self.algorithm::<f32>()),
             }
         }
     }

@@ -68,7 +68,7 @@ fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
     let mut y = vec![9f32; dy.len()];
     q.forward(&x, &w, &mut y);
     assert_close(&y, &want_y, off, &format!("{what} forward {q:?}"));
-    if let Some(weight) = q.prepacked(&w) {
+    if let Some(weight) = q.prepacked(&Literal::new([w.len()], &w).unwrap()) {
         y.fill(9.0);
         q.forward_prepacked(&x, &weight, &mut y);
         assert_close(&y, &want_y, off, &format!("{what} prepacked {q:?}"));
@@ -167,7 +167,7 @@ fn prepacked_weights() {
     ] {
         let window = Window::new(&input, &kernel, &stride, &pad, &dilation);
         let q = Conv { batch: 2, channels: groups * channels, out_channels: groups * outputs, groups, window };
-        assert!(q.prepacked(&vec![0.0; q.out_channels * q.depth()]).is_some());
+        assert!(q.prepacked(&Literal::zeros(ir::DType::F32, [q.out_channels * q.depth()])).is_some());
         check_within(&q, &mut noise, 5e-5, "prepacked");
     }
 }

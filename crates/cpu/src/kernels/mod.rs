@@ -9,6 +9,7 @@ pub mod conv;
 mod depthwise;
 mod direct;
 pub mod gemm;
+pub mod int_conv;
 pub mod lanes;
 pub mod lapack;
 pub mod order;

@@ -124,6 +124,12 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32
     }
 }
 
+/// Matrices of the transformed filters, with their rows and columns.
+pub(crate) fn packed_sizes(c: &Conv) -> [usize; 3] {
+    let s = Shape::new(c);
+    [if s.is_four() { 36 } else { 16 }, s.inputs, s.outputs]
+}
+
 /// The filters of a convolution as [`forward_packed`] takes them.
 ///
 /// # Safety
@@ -133,7 +139,7 @@ pub(crate) unsafe fn packed(c: &Conv, w: *const f32) -> Packed {
     // Not scratch memory, which the thread would keep.
     let mut u = vec![0f32; s.transformed_len()];
     let (at, (row, step)) = (Shared::new(u.as_mut_ptr()), s.apart());
-    let count = if s.is_four() { 36 } else { 16 };
+    let [count, ..] = packed_sizes(c);
     // SAFETY: the caller's promise; the matrices lie one after the other.
     unsafe {
         s.transform(&s.filters(), w, at.get());

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::kernels::gemm::transpose8;
 use crate::vmath::dispatch;
 pub use passes::Address as Spot;
 use smallvec::SmallVec;
@@ -144,6 +145,16 @@ impl Access {
         unsafe { walk_out(self, bases, at, tile) }
     }
 
+    /// The elements from row to row, if all rows are as far apart and each lies in one piece.
+    pub fn row_distance(&self) -> Option<usize> {
+        match (self.outer.as_slice(), self.inner.as_slice()) {
+            ([(_, apart)], [(_, size)]) if *size == self.size as isize && *apart > 0 && apart % size == 0 => {
+                Some((apart / size) as usize)
+            }
+            _ => None,
+        }
+    }
+
     /// True if [`Access::sum_rows`] serves: elements of 4 bytes, rows beside each other, one distance along a row.
     pub fn is_summed_down(&self) -> bool {
         self.size == 4 && self.inner.len() == 1 && matches!(self.outer.last(), Some((_, 4))) && self.is_transposed()
@@ -178,23 +189,47 @@ dispatch! {
     /// `y[i] = sum of x[i + k step]` over `count` steps, for `n` neighbors.
     unsafe fn sum_down(x: *const u8, step: isize, count: usize, n: usize, y: *mut f32) {
         _I => {
-            const STRIP: usize = 64;
+            let width = if n >= 32 { 32 } else { 16 };
             let mut i = 0;
             while i < n {
-                let m = STRIP.min(n - i);
-                let mut sums = [0f64; STRIP];
-                for k in 0..count {
-                    let x = x.wrapping_offset(k as isize * step).cast::<f32>().wrapping_add(i);
-                    if m == STRIP {
-                        (0..STRIP).for_each(|l| sums[l] += *x.add(l) as f64);
-                    } else {
-                        (0..m).for_each(|l| sums[l] += *x.add(l) as f64);
-                    }
+                // The last strip reaches back over the one before it, rather than to be narrow.
+                let at = if n >= width { i.min(n - width) } else { i };
+                let (x, y) = (x.wrapping_add(4 * at), y.add(at));
+                match n {
+                    32.. => sum_strip::<32>(x, step, count, y),
+                    16.. => sum_strip::<16>(x, step, count, y),
+                    _ => (0..n).for_each(|l| sum_strip::<1>(x.wrapping_add(4 * l), step, count, y.add(l))),
                 }
-                (0..m).for_each(|l| *y.add(i + l) = sums[l] as f32);
-                i += m;
+                i += width;
             }
         }
+    }
+}
+
+/// The sums of `N` neighbors: of eight steps in `f32`, then in `f64`.
+#[inline(always)]
+unsafe fn sum_strip<const N: usize>(x: *const u8, step: isize, count: usize, y: *mut f32) {
+    let at = |k: usize| x.wrapping_offset(k as isize * step).cast::<[f32; N]>();
+    let mut sums = [0f64; N];
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut k = 0;
+        while k + 8 <= count {
+            let mut eight = [0f32; N];
+            let rows: [*const [f32; N]; 8] =
+                [at(k), at(k + 1), at(k + 2), at(k + 3), at(k + 4), at(k + 5), at(k + 6), at(k + 7)];
+            for l in 0..N {
+                let pair = |r: usize| (*rows[r])[l] + (*rows[r + 1])[l];
+                eight[l] = (pair(0) + pair(2)) + (pair(4) + pair(6));
+            }
+            (0..N).for_each(|l| sums[l] += f64::from(eight[l]));
+            k += 8;
+        }
+        for k in k..count {
+            let row = &*at(k);
+            (0..N).for_each(|l| sums[l] += f64::from(row[l]));
+        }
+        (0..N).for_each(|l| *y.add(l) = sums[l] as f32);
     }
 }
 
@@ -231,14 +266,8 @@ unsafe fn walk<T: Copy, const OUT: bool>(a: &Access, bases: Bases, at: Window, t
         while r < at.h {
             let run = if a.outer.len() == 1 { at.h } else { (rows - (at.r + r) % rows).min(at.h - r) };
             let first = a.first(bases, Window { r: at.r + r, ..at });
-            for c in 0..at.w {
-                let column = first.wrapping_offset(c as isize * cs);
-                for k in 0..run {
-                    let p = column.wrapping_offset(k as isize * rs).cast::<T>();
-                    // SAFETY: the caller's promise.
-                    unsafe { swap_in::<T, OUT>(p, tile.add((r + k) * at.w + c)) };
-                }
-            }
+            // SAFETY: the caller's promise; rows from `r` on of the tile.
+            unsafe { walk_columns::<T, OUT>(first, (rs, *cs), (run, at.w), tile.add(r * at.w)) };
             r += run;
         }
         return;
@@ -247,6 +276,40 @@ unsafe fn walk<T: Copy, const OUT: bool>(a: &Access, bases: Bases, at: Window, t
         let first = a.first(bases, Window { r: at.r + r, ..at });
         // SAFETY: the caller's promise; row `r` of the tile.
         unsafe { walk_row::<T, OUT>(&a.inner, first, at.c, at.w, tile.add(r * at.w)) };
+    }
+}
+
+/// Moves `h` rows of `w` elements down their columns, rows `rs` and columns `cs` bytes apart in memory.
+#[inline(always)]
+unsafe fn walk_columns<T: Copy, const OUT: bool>(
+    first: *mut u8,
+    (rs, cs): (isize, isize),
+    (h, w): (usize, usize),
+    tile: *mut T,
+) {
+    let size = size_of::<T>() as isize;
+    // Columns that lie in one piece are moved in blocks of eight by eight.
+    let is_blocked = rs == size && cs > 0 && cs % size == 0;
+    let (bh, bw) = if is_blocked { (h / 8 * 8, w / 8 * 8) } else { (0, 0) };
+    let apart = (cs / size) as usize;
+    let moved = |k: usize, c: usize| first.wrapping_offset(k as isize * rs + c as isize * cs).cast::<T>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        for c in (0..bw).step_by(8) {
+            for k in (0..bh).step_by(8) {
+                let (memory, tile) = (moved(k, c), tile.add(k * w + c));
+                if OUT {
+                    transpose8(tile.cast_const(), w as isize, memory, apart);
+                } else {
+                    transpose8(memory.cast_const(), apart as isize, tile, w);
+                }
+            }
+        }
+        for c in 0..w {
+            for k in if c < bw { bh } else { 0 }..h {
+                swap_in::<T, OUT>(moved(k, c), tile.add(k * w + c));
+            }
+        }
     }
 }
 
@@ -336,6 +399,16 @@ unsafe fn short_runs<T: Copy, const N: usize, const OUT: bool>(
     runs: usize,
     tile: *mut T,
 ) {
+    if !OUT && step == 0 && apart == size_of::<T>() as isize {
+        // Each element of a row so many times: with distances that the compiler knows.
+        for i in 0..runs {
+            // SAFETY: the caller's promise.
+            let x = unsafe { *p.cast::<T>().add(i) };
+            // SAFETY: as above.
+            (0..N).for_each(|k| unsafe { *tile.add(i * N + k) = x });
+        }
+        return;
+    }
     for i in 0..runs {
         let p = p.wrapping_offset(i as isize * apart);
         for k in 0..N {

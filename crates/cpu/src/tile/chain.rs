@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::functions::{ADD, MUL, SUB};
+use super::lane::linked;
 use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
 
@@ -22,8 +23,12 @@ pub enum Simple {
 }
 
 impl Simple {
-    /// The operation with that text with the chain as first (or else second) operand.
+    /// The operation with that text with the chain as first (or else second) operand. A build for one model takes two
+    /// passes instead, and has less code.
     pub fn new(code: &str, is_first: bool) -> Option<Simple> {
+        if !const { ir::IS_GENERAL } {
+            return None;
+        }
         Some(match (code, is_first) {
             (ADD, _) => Simple::Add,
             (MUL, _) => Simple::Mul,
@@ -115,18 +120,25 @@ macro_rules! kinds {
     };
 }
 macro_rules! seconds {
-    ($p:ident) => {
-        [kinds!($p, Add), kinds!($p, Sub), kinds!($p, Rsub), kinds!($p, Mul)]
+    ($p:ident, $second:expr) => {
+        match $second {
+            Simple::Add if linked!(ADD) => kinds!($p, Add),
+            Simple::Sub if linked!(SUB) => kinds!($p, Sub),
+            Simple::Rsub if linked!(SUB) => kinds!($p, Rsub),
+            Simple::Mul if linked!(MUL) => kinds!($p, Mul),
+            _ => ir::unlinked("a chain"),
+        }
     };
 }
 
 /// The loops of a chain: for `b` one number or a vector, then for `c`.
 pub fn loops(first: Simple, second: Simple) -> [[Chain; 2]; 2] {
-    let seconds = match first {
-        Simple::Add => seconds!(Add),
-        Simple::Sub => seconds!(Sub),
-        Simple::Rsub => seconds!(Rsub),
-        Simple::Mul => seconds!(Mul),
-    };
-    seconds[second as usize]
+    match first {
+        _ if !const { ir::IS_GENERAL } => ir::unlinked("a chain"),
+        Simple::Add if linked!(ADD) => seconds!(Add, second),
+        Simple::Sub if linked!(SUB) => seconds!(Sub, second),
+        Simple::Rsub if linked!(SUB) => seconds!(Rsub, second),
+        Simple::Mul if linked!(MUL) => seconds!(Mul, second),
+        _ => ir::unlinked("a chain"),
+    }
 }

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use super::lane::Lane;
+use super::lane::{Lane, linked};
 use crate::vmath::{dispatch, f32s, f64s};
 use ir::{DType, Element, Monoid};
 
@@ -73,8 +73,9 @@ macro_rules! short_rows {
 short_rows!(short_sums, |a, b| a + b);
 short_rows!(short_maxima, |a, b| if (b > a) | b.is_nan() { b } else { a });
 short_rows!(short_minima, |a, b| if (b < a) | b.is_nan() { b } else { a });
-/// Combines `rows` rows of `n` elements at `x` into `n` accumulators, each element on its own.
-pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize);
+/// Combines `rows` rows of `n` elements at `x`, `apart` elements from row to row, into `n` accumulators, each element on
+/// its own.
+pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize);
 
 macro_rules! float_product {
     ($name:ident, $t:ty) => {
@@ -188,21 +189,22 @@ pub fn row(monoid: Monoid, lane: Lane) -> Row {
 
 fn one(monoid: Monoid, lane: Lane) -> One {
     match lane {
-        Lane::F32 => row_f32(monoid),
-        Lane::F64 => row_f64(monoid),
-        Lane::I64 => row_i64(monoid),
-        Lane::I32 => row_i32(monoid),
-        Lane::U32 => row_u32(monoid),
-        Lane::U64 => row_u64(monoid),
-        Lane::I16 => row_i16(monoid),
-        Lane::U16 => row_u16(monoid),
-        Lane::U8 => row_u8(monoid),
-        Lane::I8 => row_i8(monoid),
+        Lane::F32 if linked!("f32") => row_f32(monoid),
+        Lane::F64 if linked!("f64") => row_f64(monoid),
+        Lane::I64 if linked!("i64") => row_i64(monoid),
+        Lane::I32 if linked!("i32") => row_i32(monoid),
+        Lane::U32 if linked!("u32") => row_u32(monoid),
+        Lane::U64 if linked!("u64") => row_u64(monoid),
+        Lane::I16 if linked!("i16") => row_i16(monoid),
+        Lane::U16 if linked!("u16") => row_u16(monoid),
+        Lane::U8 if linked!("u8") => row_u8(monoid),
+        Lane::I8 if linked!("i8") => row_i8(monoid),
         // A sum of truth values is true if any is, a product if all are.
-        Lane::Bool | Lane::Half | Lane::Quarter => row_u8(match monoid {
+        Lane::Bool | Lane::Half | Lane::Quarter if linked!("u8") => row_u8(match monoid {
             Monoid::Sum | Monoid::Max => Monoid::Max,
             Monoid::Prod | Monoid::Min => Monoid::Min,
         }),
+        _ => ir::unlinked("a reduction"),
     }
 }
 
@@ -245,54 +247,80 @@ pub struct Wide {
     pub columns: Columns,
 }
 
-dispatch! {
-    unsafe fn sum_columns_f32(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
-        _I => {
-            // Four rows at a time: as accurate as pairwise, and the accumulators are touched less.
-            let acc = acc.cast::<f64>();
-            let mut r = 0;
-            while r + 4 <= rows {
-                let x = x.cast::<f32>().add(r * n);
+/// Rows that are combined among themselves before the accumulators are touched.
+const ROWS: usize = 8;
+
+/// Combines rows into accumulators. Some rows are combined by `start` and `join` first, and that is taken `into` an
+/// accumulator.
+#[inline(always)]
+unsafe fn combine_columns<T: Copy, M: Copy, W: Copy>(
+    (x, acc): (*const u8, *mut u8),
+    (rows, n, apart): (usize, usize, usize),
+    start: impl Fn(T) -> M,
+    join: impl Fn(M, T) -> M,
+    into: impl Fn(W, M) -> W,
+) {
+    /// Elements beside each other: so many that the compiler makes vectors of them.
+    const BESIDE: usize = 32;
+    let (x, acc) = (x.cast::<T>(), acc.cast::<W>());
+    // SAFETY: the caller's promise.
+    unsafe {
+        if n == 1 && apart == 1 {
+            *acc = (0..rows).fold(*acc, |a, r| into(a, start(*x.add(r))));
+            return;
+        }
+        if n < BESIDE {
+            for r in 0..rows {
                 for i in 0..n {
-                    let low = *x.add(i) + *x.add(n + i);
-                    let high = *x.add(2 * n + i) + *x.add(3 * n + i);
-                    *acc.add(i) += (low + high) as f64;
+                    *acc.add(i) = into(*acc.add(i), start(*x.add(r * apart + i)));
                 }
-                r += 4;
             }
-            while r < rows {
-                let x = x.cast::<f32>().add(r * n);
-                for i in 0..n {
-                    *acc.add(i) += *x.add(i) as f64;
+            return;
+        }
+        let whole = n / BESIDE * BESIDE;
+        for first in (0..rows).step_by(ROWS) {
+            let (x, count) = (x.add(first * apart), ROWS.min(rows - first));
+            for i in (0..whole).step_by(BESIDE) {
+                let block = |r: usize| x.add(r * apart + i).cast::<[T; BESIDE]>().read_unaligned();
+                let head = block(0);
+                let mut joined = [start(head[0]); BESIDE];
+                (1..BESIDE).for_each(|l| joined[l] = start(head[l]));
+                for r in 1..count {
+                    let row = block(r);
+                    (0..BESIDE).for_each(|l| joined[l] = join(joined[l], row[l]));
                 }
-                r += 1;
+                let to = acc.add(i).cast::<[W; BESIDE]>();
+                let mut sums = to.read_unaligned();
+                (0..BESIDE).for_each(|l| sums[l] = into(sums[l], joined[l]));
+                to.write_unaligned(sums);
+            }
+            for i in whole..n {
+                let joined = (1..count).fold(start(*x.add(i)), |m, r| join(m, *x.add(r * apart + i)));
+                *acc.add(i) = into(*acc.add(i), joined);
             }
         }
     }
 }
 
-/// Maxima or minima of columns: of four rows in their own type, then with the accumulators.
+dispatch! {
+    /// Sums of a few rows in their own type, which is as accurate as pairwise sums.
+    unsafe fn sum_columns_f32(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize) {
+        _I => combine_columns((x, acc), (rows, n, apart), |x: f32| x, |m, x| m + x, |a: f64, m| a + m as f64)
+    }
+}
+
+/// Maxima or minima of columns: of a few rows in their own type, then with the accumulators.
 macro_rules! extreme_columns {
     ($name:ident, $t:ty, $monoid:ident, $op:tt) => {
         dispatch! {
-            unsafe fn $name(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
-                _I => {
-                    let (x, acc) = (x.cast::<$t>(), acc.cast::<f64>());
-                    let best = |a: $t, b: $t| if (b $op a) | (b.is_nan() & !a.is_nan()) { b } else { a };
-                    let mut r = 0;
-                    while r < rows {
-                        let count = (rows - r).min(4);
-                        // Rows that do not exist repeat the last one.
-                        let row = |k: usize| x.add((r + k.min(count - 1)) * n);
-                        let (x0, x1, x2, x3) = (row(0), row(1), row(2), row(3));
-                        for i in 0..n {
-                            let low = best(*x0.add(i), *x1.add(i));
-                            let high = best(*x2.add(i), *x3.add(i));
-                            *acc.add(i) = combine_f64(Monoid::$monoid, *acc.add(i), best(low, high) as f64);
-                        }
-                        r += count;
-                    }
-                }
+            unsafe fn $name(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize) {
+                _I => combine_columns(
+                    (x, acc),
+                    (rows, n, apart),
+                    |x: $t| x,
+                    |a, b| if (b $op a) | (b.is_nan() & !a.is_nan()) { b } else { a },
+                    |a: f64, m| combine_f64(Monoid::$monoid, a, m as f64),
+                )
             }
         }
     };
@@ -301,24 +329,6 @@ extreme_columns!(max_columns_f32, f32, Max, >);
 extreme_columns!(min_columns_f32, f32, Min, <);
 extreme_columns!(max_columns_f64, f64, Max, >);
 extreme_columns!(min_columns_f64, f64, Min, <);
-
-/// Combines `rows` rows of `n` elements into `n` accumulators.
-#[inline(always)]
-unsafe fn combine_columns<T: Copy, W: Copy>(x: *const u8, acc: *mut u8, rows: usize, n: usize, f: impl Fn(W, T) -> W) {
-    let (x, acc) = (x.cast::<T>(), acc.cast::<W>());
-    // SAFETY: the caller's promise.
-    unsafe {
-        if n == 1 {
-            *acc = (0..rows).fold(*acc, |a, r| f(a, *x.add(r)));
-            return;
-        }
-        for r in 0..rows {
-            for i in 0..n {
-                *acc.add(i) = f(*acc.add(i), *x.add(r * n + i));
-            }
-        }
-    }
-}
 
 /// The combinations of an element type: compiled for every instruction set, or `plain` for rare types.
 macro_rules! columns {
@@ -340,21 +350,35 @@ macro_rules! columns {
     };
     (@fast $m:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {{
         dispatch! {
-            unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
-                _I => combine_columns(x, acc, rows, n, |a: $wide, x: $t| $combine(Monoid::$m, a, $load(x)))
+            unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize) {
+                _I => combine_columns(
+                    (x, acc),
+                    (rows, n, apart),
+                    |x: $t| -> $wide { $load(x) },
+                    |m, x| $combine(Monoid::$m, m, $load(x)),
+                    |a: $wide, m| $combine(Monoid::$m, a, m),
+                )
             }
         }
         f as Columns
     }};
     (@rare $m:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {{
-        unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+        unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize) {
             // SAFETY: the caller's promise.
-            unsafe { combine_columns(x, acc, rows, n, |a: $wide, x: $t| $combine(Monoid::$m, a, $load(x))) }
+            unsafe {
+                combine_columns(
+                    (x, acc),
+                    (rows, n, apart),
+                    |x: $t| -> $wide { $load(x) },
+                    |m, x| $combine(Monoid::$m, m, $load(x)),
+                    |a: $wide, m| $combine(Monoid::$m, a, m),
+                )
+            }
         }
         f as Columns
     }};
 }
-columns!(plain columns_f32, f32, f64, |x| x as f64, combine_f64);
+columns!(columns_f32, f32, f64, |x| x as f64, combine_f64);
 columns!(columns_f64, f64, f64, |x| x, combine_f64);
 columns!(columns_i64, i64, i64, |x| x, combine_i64);
 columns!(columns_i32, i32, i64, |x| x as i64, combine_i64);
@@ -370,22 +394,23 @@ impl Wide {
     /// The accumulation of a reduction over elements of a lane.
     pub fn new(monoid: Monoid, lane: Lane) -> Wide {
         let columns = match (lane, monoid) {
-            (Lane::F32, Monoid::Sum) => sum_columns_f32,
-            (Lane::F32, Monoid::Max) => max_columns_f32,
-            (Lane::F32, Monoid::Min) => min_columns_f32,
-            (Lane::F64, Monoid::Max) => max_columns_f64,
-            (Lane::F64, Monoid::Min) => min_columns_f64,
-            (Lane::F32, _) => columns_f32(monoid),
-            (Lane::F64, _) => columns_f64(monoid),
-            (Lane::I64, _) => columns_i64(monoid),
-            (Lane::I32, _) => columns_i32(monoid),
-            (Lane::U32, _) => columns_u32(monoid),
-            (Lane::U8 | Lane::Bool | Lane::Half | Lane::Quarter, _) => columns_u8(monoid),
-            (Lane::U64, Monoid::Max | Monoid::Min) => ordered_u64(monoid),
-            (Lane::U64, _) => columns_u64(monoid),
-            (Lane::I16, _) => columns_i16(monoid),
-            (Lane::U16, _) => columns_u16(monoid),
-            (Lane::I8, _) => columns_i8(monoid),
+            (Lane::F32, Monoid::Sum) if linked!("f32") => sum_columns_f32,
+            (Lane::F32, Monoid::Max) if linked!("f32") => max_columns_f32,
+            (Lane::F32, Monoid::Min) if linked!("f32") => min_columns_f32,
+            (Lane::F64, Monoid::Max) if linked!("f64") => max_columns_f64,
+            (Lane::F64, Monoid::Min) if linked!("f64") => min_columns_f64,
+            (Lane::F32, _) if linked!("f32") => columns_f32(monoid),
+            (Lane::F64, _) if linked!("f64") => columns_f64(monoid),
+            (Lane::I64, _) if linked!("i64") => columns_i64(monoid),
+            (Lane::I32, _) if linked!("i32") => columns_i32(monoid),
+            (Lane::U32, _) if linked!("u32") => columns_u32(monoid),
+            (Lane::U8 | Lane::Bool | Lane::Half | Lane::Quarter, _) if linked!("u8") => columns_u8(monoid),
+            (Lane::U64, Monoid::Max | Monoid::Min) if linked!("u64") => ordered_u64(monoid),
+            (Lane::U64, _) if linked!("u64") => columns_u64(monoid),
+            (Lane::I16, _) if linked!("i16") => columns_i16(monoid),
+            (Lane::U16, _) if linked!("u16") => columns_u16(monoid),
+            (Lane::I8, _) if linked!("i8") => columns_i8(monoid),
+            _ => ir::unlinked("a reduction"),
         };
         Wide { monoid, lane, columns }
     }
@@ -440,11 +465,11 @@ impl Wide {
             // SAFETY: the caller's promise; `y` has room for any element.
             unsafe {
                 one(self.monoid, self.lane)(x, y, n);
-                (self.columns)(y, acc, 1, 1);
+                (self.columns)(y, acc, 1, 1, 1);
             }
         } else {
             // SAFETY: the caller's promise: `n` rows of one element.
-            unsafe { (self.columns)(x, acc, n, 1) };
+            unsafe { (self.columns)(x, acc, n, 1, 1) };
         }
     }
 

@@ -6,6 +6,7 @@ use super::combine::{self, Wide};
 use super::functions::{self, Binary, EQUAL, MUL, POW, RECIP, Whole, has_loop, simple};
 use super::lane::{self, F1, Lane, is_narrow};
 use super::plan::Plan;
+use super::visit::visit;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
 use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
 use passes::{Along, Loop, Step, Store};
@@ -87,6 +88,7 @@ pub fn emit(l: &Loop, graph: &Graph, plan: Plan, homes: &Homes, partials: Spot) 
         accumulators: Vec::new(),
         partial_bytes: 0,
         at: Vec::new(),
+        uses: uses(l),
         arena: partials.base as usize,
     };
     for s in &l.steps {
@@ -96,6 +98,28 @@ pub fn emit(l: &Loop, graph: &Graph, plan: Plan, homes: &Homes, partials: Spot) 
     e.join();
     e.stores();
     e.finish(partials)
+}
+
+/// What becomes of a step's value: a step computes with it, it is stored.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    is_read: bool,
+    is_stored: bool,
+}
+
+/// The uses of each step's value.
+fn uses(l: &Loop) -> Vec<Uses> {
+    let mut uses = vec![Uses::default(); l.steps.len()];
+    for s in &l.steps {
+        let read: &[u32] = match s {
+            Step::Scalar { args, .. } => args,
+            Step::Reduce { arg, .. } => std::slice::from_ref(arg),
+            Step::Load { .. } | Step::Const(_) => &[],
+        };
+        read.iter().for_each(|&a| uses[a as usize].is_read = true);
+    }
+    l.stores.iter().for_each(|s| uses[s.step as usize].is_stored = true);
+    uses
 }
 
 /// A value under construction.
@@ -129,6 +153,7 @@ struct Emitter<'a> {
     accumulators: Vec<Accumulator>,
     partial_bytes: usize,
     at: Vec<Computed>,
+    uses: Vec<Uses>,
     /// The arena's base.
     arena: usize,
 }
@@ -201,6 +226,9 @@ impl Emitter<'_> {
         if !is_narrow(dtype) {
             return Computed { val: raw, half: None };
         }
+        if !self.uses[self.at.len()].is_read {
+            return Computed { val: raw, half: Some(raw) };
+        }
         let val = self.unary(lane::widen(dtype), raw, Lane::F32);
         Computed { val, half: Some(raw) }
     }
@@ -225,8 +253,13 @@ impl Emitter<'_> {
         if !is_narrow(dtype) || self.lane(val) != Lane::F32 {
             return Computed { val, half: None };
         }
+        // In one pass where it is not stored, and not back where nothing computes with it.
+        let Uses { is_read, is_stored } = self.uses[self.at.len()];
+        if !is_stored {
+            return Computed { val: self.unary(lane::round(dtype), val, Lane::F32), half: None };
+        }
         let half = self.unary(lane::narrow(dtype), val, Lane::stored(dtype));
-        let val = self.unary(lane::widen(dtype), half, Lane::F32);
+        let val = if is_read { self.unary(lane::widen(dtype), half, Lane::F32) } else { half };
         Computed { val, half: Some(half) }
     }
 
@@ -389,8 +422,9 @@ impl Emitter<'_> {
             kept[c.val as usize] = true;
             c.half.into_iter().for_each(|h| kept[h as usize] = true);
         }
-        let values = &self.values;
-        super::peephole::join(&mut self.instrs, |v| values[v as usize].lane, |v| kept[v as usize]);
+        let (values, accumulators) = (&self.values, &self.accumulators);
+        let is_of_columns = |a: usize| accumulators[a].how == Gather::Columns;
+        super::peephole::join(&mut self.instrs, |v| values[v as usize].lane, |v| kept[v as usize], is_of_columns);
     }
 
     /// Writes what is kept: computed where it is kept if memory lies as tiles do, else copied when
@@ -460,7 +494,10 @@ impl Emitter<'_> {
                     read = Some(i);
                 }
             });
-            if matches!(instr, Instr::Read { access, .. } | Instr::ReadSum { access, .. } if is_root(access)) {
+            if let Instr::Read { access, .. } | Instr::ReadSum { access, .. } | Instr::AccumulateRead { access, .. } =
+                instr
+                && is_root(access)
+            {
                 // Copied before anything else happens to it, but not elementwise with a result.
                 read = Some(i);
             }
@@ -555,46 +592,6 @@ impl Emitter<'_> {
             accumulators: self.accumulators,
             partials,
             scratch: end,
-        }
-    }
-}
-
-/// Calls `f(value, is_result)` for the values of an instruction.
-pub(super) fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
-    match instr {
-        Instr::Read { y, .. } | Instr::ReadSum { y, .. } => f(*y, true),
-        Instr::Write { x, .. } | Instr::Accumulate { x, .. } => f(*x, false),
-        Instr::Unary { x, y, .. } => {
-            f(*x, false);
-            f(*y, true);
-        }
-        Instr::Binary { a, b, y, .. } => {
-            f(a.val, false);
-            f(b.val, false);
-            f(y.val, true);
-        }
-        Instr::Dot { a, b, y } => {
-            f(a.val, false);
-            f(b.val, false);
-            f(*y, true);
-        }
-        Instr::Select { c, a, b, y, .. } | Instr::Chain { c, a, b, y, .. } => {
-            for v in [c, a, b] {
-                f(v.val, false);
-            }
-            f(y.val, true);
-        }
-        Instr::Each { args, y, .. } => {
-            args.iter().for_each(|(a, _)| f(a.val, false));
-            f(y.val, true);
-        }
-        Instr::Expand { x, y } => {
-            f(x.val, false);
-            f(y.val, true);
-        }
-        Instr::Rows { x, y, .. } => {
-            f(x.val, false);
-            f(*y, true);
         }
     }
 }

@@ -135,6 +135,11 @@ impl Tiles {
                     Instr::Rows { f, x, y, .. } => {
                         f.run(at(x.val), at(*y), if x.span.by_row { h } else { 1 }, w, x.size as usize);
                     }
+                    Instr::AccumulateRead { to, access, apart } => {
+                        let (a, at) = (&self.accumulators[*to], t.at);
+                        let acc = self.partial(a, bases, all).add((at.c - all.c) * 8);
+                        (a.wide.columns)(access.first(bases, at), acc, at.h, at.w, *apart);
+                    }
                     Instr::Accumulate { to, x } => {
                         let a = &self.accumulators[*to];
                         a.add(self.partial(a, bases, all), at(*x), t.at, all);
@@ -198,7 +203,7 @@ impl Accumulator {
                         self.wide.all(x.add(r * at.w * size), acc.add((at.r - all.r + r) * 8), at.w);
                     }
                 }
-                Gather::Columns => (self.wide.columns)(x, acc.add((at.c - all.c) * 8), at.h, at.w),
+                Gather::Columns => (self.wide.columns)(x, acc.add((at.c - all.c) * 8), at.h, at.w, at.w),
                 Gather::Points => self.wide.all(x, acc, at.h * at.w),
                 Gather::RowValues => self.wide.all(x, acc, at.h),
             }

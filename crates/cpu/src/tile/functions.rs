@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::code::{self, Expr};
-use super::lane::{F1, F2, Lane, plain1};
+use super::lane::{F1, F2, Lane, linked, plain1};
+use crate::vmath::loops::each2;
 use crate::vmath::{dispatch, f32s, f64s};
 use ir::{DType, Out};
 
@@ -50,53 +51,61 @@ fn erase2<T>(f: Typed2<T>) -> F2 {
     unsafe { std::mem::transmute::<Typed2<T>, F2>(f) }
 }
 
+/// The loop with this text, if there is one and the build links it.
+macro_rules! choose {
+    ($code:expr, { $($text:expr => $f:expr,)* }) => {{
+        $(if linked!($text) && $code == $text {
+            return Some($f);
+        })*
+        None
+    }};
+}
+
 macro_rules! float_loops {
     ($unary:ident, $binary:ident, $m:ident, $t:ty) => {
         fn $unary(code: &str) -> Option<F1> {
             use $m::raw as r;
-            Some(erase1::<$t>(match code {
-                "exp({0})" => r::exp,
-                "exp2({0})" => r::exp2,
-                "expm1({0})" => r::expm1,
-                "log({0})" => r::log,
-                "log2({0})" => r::log2,
-                "log10({0})" => r::log10,
-                "log1p({0})" => r::log1p,
-                "sqrt({0})" => r::sqrt,
-                "rsqrt({0})" => r::rsqrt,
-                RECIP => r::recip,
-                "sin({0})" => r::sin,
-                "cos({0})" => r::cos,
-                "tan({0})" => r::tan,
-                "asin({0})" => r::asin,
-                "acos({0})" => r::acos,
-                "atan({0})" => r::atan,
-                "sinh({0})" => r::sinh,
-                "cosh({0})" => r::cosh,
-                "tanh({0})" => r::tanh,
-                "asinh({0})" => r::asinh,
-                "acosh({0})" => r::acosh,
-                "atanh({0})" => r::atanh,
-                "(1 / (1 + exp(-{0})))" => r::sigmoid,
-                "erf({0})" => r::erf,
-                "erfc({0})" => r::erfc,
-                "erfcx({0})" => r::erfcx,
-                "erfinv({0})" => r::erfinv,
-                "lgamma({0})" => r::lgamma,
-                "digamma({0})" => r::digamma,
-                "cyl_bessel_i0({0})" => r::i0,
-                "cyl_bessel_i1({0})" => r::i1,
-                NEG => r::neg,
-                "abs({0})" => r::abs,
-                "({0} * {0})" => r::square,
-                "floor({0})" => r::floor,
-                "ceil({0})" => r::ceil,
-                "rint({0})" => r::round,
-                _ => return None,
-            }))
+            choose!(code, {
+                "exp({0})" => erase1::<$t>(r::exp),
+                "exp2({0})" => erase1::<$t>(r::exp2),
+                "expm1({0})" => erase1::<$t>(r::expm1),
+                "log({0})" => erase1::<$t>(r::log),
+                "log2({0})" => erase1::<$t>(r::log2),
+                "log10({0})" => erase1::<$t>(r::log10),
+                "log1p({0})" => erase1::<$t>(r::log1p),
+                "sqrt({0})" => erase1::<$t>(r::sqrt),
+                "rsqrt({0})" => erase1::<$t>(r::rsqrt),
+                RECIP => erase1::<$t>(r::recip),
+                "sin({0})" => erase1::<$t>(r::sin),
+                "cos({0})" => erase1::<$t>(r::cos),
+                "tan({0})" => erase1::<$t>(r::tan),
+                "asin({0})" => erase1::<$t>(r::asin),
+                "acos({0})" => erase1::<$t>(r::acos),
+                "atan({0})" => erase1::<$t>(r::atan),
+                "sinh({0})" => erase1::<$t>(r::sinh),
+                "cosh({0})" => erase1::<$t>(r::cosh),
+                "tanh({0})" => erase1::<$t>(r::tanh),
+                "asinh({0})" => erase1::<$t>(r::asinh),
+                "acosh({0})" => erase1::<$t>(r::acosh),
+                "atanh({0})" => erase1::<$t>(r::atanh),
+                "(1 / (1 + exp(-{0})))" => erase1::<$t>(r::sigmoid),
+                "erf({0})" => erase1::<$t>(r::erf),
+                "erfc({0})" => erase1::<$t>(r::erfc),
+                "erfcx({0})" => erase1::<$t>(r::erfcx),
+                "erfinv({0})" => erase1::<$t>(r::erfinv),
+                "lgamma({0})" => erase1::<$t>(r::lgamma),
+                "digamma({0})" => erase1::<$t>(r::digamma),
+                "cyl_bessel_i0({0})" => erase1::<$t>(r::i0),
+                "cyl_bessel_i1({0})" => erase1::<$t>(r::i1),
+                NEG => erase1::<$t>(r::neg),
+                "abs({0})" => erase1::<$t>(r::abs),
+                "({0} * {0})" => erase1::<$t>(r::square),
+                "floor({0})" => erase1::<$t>(r::floor),
+                "ceil({0})" => erase1::<$t>(r::ceil),
+                "rint({0})" => erase1::<$t>(r::round),
+            })
         }
         fn $binary(code: &str) -> Option<Binary> {
-            use $m::raw as r;
             macro_rules! entry {
                 ($vv:ident, $vs:ident, $sv:ident) => {{
                     unsafe fn vs(a: *const u8, b: *const u8, y: *mut u8, n: usize) {
@@ -107,28 +116,32 @@ macro_rules! float_loops {
                         // SAFETY: the caller's promise; `a` is one number.
                         unsafe { $m::raw::$sv(b.cast(), *a.cast::<$t>(), y.cast(), n) }
                     }
-                    return Some(Binary { vv: erase2::<$t>($m::raw::$vv), vs: Some(vs), sv: Some(sv) });
+                    Binary { vv: erase2::<$t>($m::raw::$vv), vs: Some(vs), sv: Some(sv) }
                 }};
             }
-            Some(Binary::plain(erase2::<$t>(match code {
+            macro_rules! plain {
+                ($f:ident) => {
+                    Binary::plain(erase2::<$t>($m::raw::$f))
+                };
+            }
+            choose!(code, {
                 ADD => entry!(add, add_scalar, scalar_add),
                 SUB => entry!(sub, sub_scalar, scalar_sub),
                 MUL => entry!(mul, mul_scalar, scalar_mul),
                 "({0} / {1})" => entry!(div, div_scalar, scalar_div),
                 "fmin_nan({0}, {1})" => entry!(min, min_scalar, scalar_min),
                 "fmax_nan({0}, {1})" => entry!(max, max_scalar, scalar_max),
-                POW => r::pow,
-                "fmin({0}, {1})" => r::fmin,
-                "fmax({0}, {1})" => r::fmax,
-                "copysign({0}, {1})" => r::copysign,
-                "atan2({0}, {1})" => r::atan2,
-                "hypot({0}, {1})" => r::hypot,
-                "fmod({0}, {1})" => r::fmod,
-                "py_rem({0}, {1})" => r::rem,
-                "floor_divide({0}, {1})" => r::floor_divide,
-                "polygamma({0}, {1})" => r::polygamma,
-                _ => return None,
-            })))
+                POW => plain!(pow),
+                "fmin({0}, {1})" => plain!(fmin),
+                "fmax({0}, {1})" => plain!(fmax),
+                "copysign({0}, {1})" => plain!(copysign),
+                "atan2({0}, {1})" => plain!(atan2),
+                "hypot({0}, {1})" => plain!(hypot),
+                "fmod({0}, {1})" => plain!(fmod),
+                "py_rem({0}, {1})" => plain!(rem),
+                "floor_divide({0}, {1})" => plain!(floor_divide),
+                "polygamma({0}, {1})" => plain!(polygamma),
+            })
         }
     };
 }
@@ -140,13 +153,7 @@ macro_rules! plain2 {
     ($name:ident, $t:ty, $u:ty, |$a:ident, $b:ident| $f:expr) => {
         dispatch! {
             unsafe fn $name(a: *const u8, b: *const u8, y: *mut u8, n: usize) {
-                _I => {
-                    let (a, b, y) = (a.cast::<$t>(), b.cast::<$t>(), y.cast::<$u>());
-                    for i in 0..n {
-                        let ($a, $b) = (*a.add(i), *b.add(i));
-                        *y.add(i) = $f;
-                    }
-                }
+                _I => each2(a.cast::<$t>(), b.cast::<$t>(), y.cast::<$u>(), n, |$a: $t, $b: $t| -> $u { $f })
             }
         }
     };
@@ -162,11 +169,10 @@ macro_rules! int_loops {
             plain1!(abs, $t, $t, |a| if a < 0 { a.wrapping_neg() } else { a });
             plain1!(sign, $t, $t, |a| (a > 0) as $t - (a < 0) as $t);
             plain1!(neg, $t, $t, |a| a.wrapping_neg());
-            Some(match code {
+            choose!(code, {
                 "abs({0})" => abs,
                 SIGN => sign,
                 NEG => neg,
-                _ => return None,
             })
         }
         #[allow(unused_comparisons)]
@@ -208,7 +214,7 @@ macro_rules! int_loops {
                     },
                 _ => 0,
             });
-            Some(match code {
+            choose!(code, {
                 ADD => add,
                 SUB => sub,
                 MUL => mul,
@@ -217,13 +223,14 @@ macro_rules! int_loops {
                 "({0} ^ {1})" => xor,
                 "shl({0}, {1})" => shl,
                 "shr({0}, {1})" => shr,
-                "fmin_nan({0}, {1})" | "fmin({0}, {1})" => min,
-                "fmax_nan({0}, {1})" | "fmax({0}, {1})" => max,
+                "fmin_nan({0}, {1})" => min,
+                "fmin({0}, {1})" => min,
+                "fmax_nan({0}, {1})" => max,
+                "fmax({0}, {1})" => max,
                 "fmod({0}, {1})" => fmod,
                 "py_rem({0}, {1})" => rem,
                 "floor_divide({0}, {1})" => floor_divide,
                 POW => pow,
-                _ => return None,
             })
         }
     };
@@ -246,14 +253,13 @@ macro_rules! compare_loops {
             plain2!(le, $t, u8, |a, b| (a <= b) as u8);
             plain2!(gt, $t, u8, |a, b| (a > b) as u8);
             plain2!(ge, $t, u8, |a, b| (a >= b) as u8);
-            Some(match code {
+            choose!(code, {
                 EQUAL => eq,
                 UNEQUAL => ne,
                 "({0} < {1})" => lt,
                 "({0} <= {1})" => le,
                 "({0} > {1})" => gt,
                 "({0} >= {1})" => ge,
-                _ => return None,
             })
         }
     };
@@ -302,35 +308,35 @@ plain1!(not_f64, f64, u8, |a| (a == 0.0) as u8);
 /// The loop of one operand whose result has its type.
 pub fn unary(code: &str, lane: Lane) -> Option<F1> {
     match (lane, code) {
-        (Lane::F32, SIGN) => Some(sign_f32),
-        (Lane::F32, "trunc({0})") => Some(trunc_f32),
-        (Lane::F32, _) => unary_f32(code),
-        (Lane::F64, SIGN) => Some(sign_f64),
-        (Lane::F64, "trunc({0})") => Some(trunc_f64),
-        (Lane::F64, _) => unary_f64(code),
-        (Lane::I64, _) => unary_i64(code),
-        (Lane::I32, _) => unary_i32(code),
-        (Lane::U32, _) => unary_u32(code),
-        (Lane::U64, _) => unary_u64(code),
-        (Lane::I16, _) => unary_i16(code),
-        (Lane::U16, _) => unary_u16(code),
-        (Lane::U8, _) => unary_u8(code),
-        (Lane::I8, _) => unary_i8(code),
-        (Lane::Bool | Lane::Half | Lane::Quarter, _) => None,
+        (Lane::F32, SIGN) if linked!("f32") && linked!(SIGN) => Some(sign_f32),
+        (Lane::F32, "trunc({0})") if linked!("f32") && linked!("trunc({0})") => Some(trunc_f32),
+        (Lane::F32, _) if linked!("f32") => unary_f32(code),
+        (Lane::F64, SIGN) if linked!("f64") && linked!(SIGN) => Some(sign_f64),
+        (Lane::F64, "trunc({0})") if linked!("f64") && linked!("trunc({0})") => Some(trunc_f64),
+        (Lane::F64, _) if linked!("f64") => unary_f64(code),
+        (Lane::I64, _) if linked!("i64") => unary_i64(code),
+        (Lane::I32, _) if linked!("i32") => unary_i32(code),
+        (Lane::U32, _) if linked!("u32") => unary_u32(code),
+        (Lane::U64, _) if linked!("u64") => unary_u64(code),
+        (Lane::I16, _) if linked!("i16") => unary_i16(code),
+        (Lane::U16, _) if linked!("u16") => unary_u16(code),
+        (Lane::U8, _) if linked!("u8") => unary_u8(code),
+        (Lane::I8, _) if linked!("i8") => unary_i8(code),
+        _ => None,
     }
 }
 
 /// The loop of one operand whose result is a truth value.
 pub fn test(code: &str, lane: Lane) -> Option<F1> {
     Some(match (lane, code) {
-        (Lane::F32, "({0} != {0})") => is_nan_f32,
-        (Lane::F32, "is_inf({0})") => is_inf_f32,
-        (Lane::F32, "is_finite({0})") => is_finite_f32,
-        (Lane::F32, "(!{0})") => not_f32,
-        (Lane::F64, "({0} != {0})") => is_nan_f64,
-        (Lane::F64, "is_inf({0})") => is_inf_f64,
-        (Lane::F64, "is_finite({0})") => is_finite_f64,
-        (Lane::F64, "(!{0})") => not_f64,
+        (Lane::F32, "({0} != {0})") if linked!("f32") && linked!("({0} != {0})") => is_nan_f32,
+        (Lane::F32, "is_inf({0})") if linked!("f32") && linked!("is_inf({0})") => is_inf_f32,
+        (Lane::F32, "is_finite({0})") if linked!("f32") && linked!("is_finite({0})") => is_finite_f32,
+        (Lane::F32, "(!{0})") if linked!("f32") && linked!("(!{0})") => not_f32,
+        (Lane::F64, "({0} != {0})") if linked!("f64") && linked!("({0} != {0})") => is_nan_f64,
+        (Lane::F64, "is_inf({0})") if linked!("f64") && linked!("is_inf({0})") => is_inf_f64,
+        (Lane::F64, "is_finite({0})") if linked!("f64") && linked!("is_finite({0})") => is_finite_f64,
+        (Lane::F64, "(!{0})") if linked!("f64") && linked!("(!{0})") => not_f64,
         (Lane::Bool | Lane::U8, "(!{0})") => not_u8,
         _ => return None,
     })
@@ -339,16 +345,16 @@ pub fn test(code: &str, lane: Lane) -> Option<F1> {
 /// The loops of two operands whose result has their type.
 pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
     let f = match lane {
-        Lane::F32 => return binary_f32(code),
-        Lane::F64 => return binary_f64(code),
-        Lane::I64 => binary_i64(code),
-        Lane::I32 => binary_i32(code),
-        Lane::U32 => binary_u32(code),
-        Lane::U64 => binary_u64(code),
-        Lane::I16 => binary_i16(code),
-        Lane::U16 => binary_u16(code),
-        Lane::U8 => binary_u8(code),
-        Lane::I8 => binary_i8(code),
+        Lane::F32 if linked!("f32") => return binary_f32(code),
+        Lane::F64 if linked!("f64") => return binary_f64(code),
+        Lane::I64 if linked!("i64") => binary_i64(code),
+        Lane::I32 if linked!("i32") => binary_i32(code),
+        Lane::U32 if linked!("u32") => binary_u32(code),
+        Lane::U64 if linked!("u64") => binary_u64(code),
+        Lane::I16 if linked!("i16") => binary_i16(code),
+        Lane::U16 if linked!("u16") => binary_u16(code),
+        Lane::U8 if linked!("u8") => binary_u8(code),
+        Lane::I8 if linked!("i8") => binary_i8(code),
         // 0 and 1 as bytes: a product is "and", a sum "or".
         Lane::Bool => match code {
             MUL => binary_u8("({0} & {1})"),
@@ -357,7 +363,7 @@ pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
             "fmin_nan({0}, {1})" | "fmax_nan({0}, {1})" => binary_u8(code),
             _ => None,
         },
-        Lane::Half | Lane::Quarter => None,
+        _ => None,
     };
     f.map(Binary::plain)
 }
@@ -365,17 +371,17 @@ pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
 /// The loop of a comparison.
 pub fn compare(code: &str, lane: Lane) -> Option<F2> {
     match lane {
-        Lane::F32 => compare_f32(code),
-        Lane::F64 => compare_f64(code),
-        Lane::I64 => compare_i64(code),
-        Lane::I32 => compare_i32(code),
-        Lane::U32 => compare_u32(code),
-        Lane::U64 => compare_u64(code),
-        Lane::I16 => compare_i16(code),
-        Lane::U16 => compare_u16(code),
-        Lane::U8 | Lane::Bool => compare_u8(code),
-        Lane::I8 => compare_i8(code),
-        Lane::Half | Lane::Quarter => None,
+        Lane::F32 if linked!("f32") => compare_f32(code),
+        Lane::F64 if linked!("f64") => compare_f64(code),
+        Lane::I64 if linked!("i64") => compare_i64(code),
+        Lane::I32 if linked!("i32") => compare_i32(code),
+        Lane::U32 if linked!("u32") => compare_u32(code),
+        Lane::U64 if linked!("u64") => compare_u64(code),
+        Lane::I16 if linked!("i16") => compare_i16(code),
+        Lane::U16 if linked!("u16") => compare_u16(code),
+        Lane::U8 | Lane::Bool if linked!("u8") => compare_u8(code),
+        Lane::I8 if linked!("i8") => compare_i8(code),
+        _ => None,
     }
 }
 
@@ -404,6 +410,35 @@ impl Whole {
 /// The text of an operation that [`super::peephole`] joins with others; empty for other ones.
 pub fn simple(code: &str) -> &'static str {
     [ADD, SUB, MUL].into_iter().find(|c| *c == code).unwrap_or("")
+}
+
+/// The texts whose loops may compute a text: itself, its parts, and what stands for it in special cases.
+pub fn texts(code: &str) -> Vec<String> {
+    fn add(e: &Expr, to: &mut Vec<String>) {
+        match e {
+            Expr::Arg(_) | Expr::Number(_) => {}
+            Expr::Apply(code, parts) => {
+                to.push(code.clone());
+                parts.iter().for_each(|p| add(p, to));
+            }
+            Expr::Select(parts) => parts.iter().for_each(|p| add(p, to)),
+        }
+    }
+    let mut all = vec![code.to_string()];
+    if let Some(e) = code::parse(code) {
+        add(&e, &mut all);
+    }
+    let special = |t: &String| match (t.as_str(), Whole::of(t)) {
+        (POW, _) => &[MUL, RECIP][..],
+        (_, Some(Whole::Compared(_) | Whole::IsZero)) => &[EQUAL, UNEQUAL],
+        // Bool has its own spelling of sums and products.
+        (ADD, _) => &["({0} | {1})"],
+        (MUL, _) => &["({0} & {1})"],
+        _ => &[],
+    };
+    let more: Vec<String> = all.iter().flat_map(special).map(|t| t.to_string()).collect();
+    all.extend(more);
+    all
 }
 
 /// Whether a text as a whole has a loop.

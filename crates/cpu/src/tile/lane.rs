@@ -8,6 +8,14 @@ use crate::vmath::convert::Narrow;
 use crate::vmath::{dispatch, ints};
 use ir::{DType, Element, bf16, f8e4m3, f8e5m2, f16};
 
+/// Whether a build has an element type.
+macro_rules! linked {
+    ($what:expr) => {
+        const { ir::is_linked($what) }
+    };
+}
+pub(super) use linked;
+
 /// The type of a tile's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
@@ -96,20 +104,13 @@ pub type F3 = unsafe fn(*const u8, *const u8, *const u8, *mut u8, usize);
 
 dispatch! {
     unsafe fn select_bytes(c: *const u8, a: *const u8, b: *const u8, y: *mut u8, n: usize) {
-        _I => for i in 0..n {
-            *y.add(i) = if *c.add(i) != 0 { *a.add(i) } else { *b.add(i) };
-        }
+        _I => crate::vmath::loops::select(c, a, b, y, n)
     }
 }
 
 dispatch! {
     unsafe fn select_pairs(c: *const u8, a: *const u8, b: *const u8, y: *mut u8, n: usize) {
-        _I => {
-            let (a, b, y) = (a.cast::<u16>(), b.cast::<u16>(), y.cast::<u16>());
-            for i in 0..n {
-                *y.add(i) = if *c.add(i) != 0 { *a.add(i) } else { *b.add(i) };
-            }
-        }
+        _I => crate::vmath::loops::select(c, a.cast::<u16>(), b.cast::<u16>(), y.cast::<u16>(), n)
     }
 }
 
@@ -138,10 +139,11 @@ pub fn widen(dtype: DType) -> F1 {
         unsafe { H::widen(x.cast(), y.cast(), n) }
     }
     match dtype {
-        DType::BF16 => from::<bf16>,
-        DType::F8E4M3 => from::<f8e4m3>,
-        DType::F8E5M2 => from::<f8e5m2>,
-        _ => from::<f16>,
+        DType::BF16 if linked!("bf16") => from::<bf16>,
+        DType::F8E4M3 if linked!("f8e4m3") => from::<f8e4m3>,
+        DType::F8E5M2 if linked!("f8e5m2") => from::<f8e5m2>,
+        DType::F16 if linked!("f16") => from::<f16>,
+        other => ir::unlinked(other.name()),
     }
 }
 
@@ -152,10 +154,25 @@ pub fn narrow(dtype: DType) -> F1 {
         unsafe { H::narrow(x.cast(), y.cast(), n) }
     }
     match dtype {
-        DType::BF16 => to::<bf16>,
-        DType::F8E4M3 => to::<f8e4m3>,
-        DType::F8E5M2 => to::<f8e5m2>,
-        _ => to::<f16>,
+        DType::BF16 if linked!("bf16") => to::<bf16>,
+        DType::F8E4M3 if linked!("f8e4m3") => to::<f8e4m3>,
+        DType::F8E5M2 if linked!("f8e5m2") => to::<f8e5m2>,
+        DType::F16 if linked!("f16") => to::<f16>,
+        other => ir::unlinked(other.name()),
+    }
+}
+
+/// The rounding of `f32` to what a narrow float can hold.
+pub fn round(dtype: DType) -> F1 {
+    unsafe fn of<H: Narrow>(x: *const u8, y: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { H::round(x.cast(), y.cast(), n) }
+    }
+    match dtype {
+        DType::BF16 => of::<bf16>,
+        DType::F8E4M3 => of::<f8e4m3>,
+        DType::F8E5M2 => of::<f8e5m2>,
+        _ => of::<f16>,
     }
 }
 
@@ -163,13 +180,7 @@ macro_rules! plain1 {
     ($name:ident, $t:ty, $u:ty, |$a:ident| $f:expr) => {
         dispatch! {
             unsafe fn $name(x: *const u8, y: *mut u8, n: usize) {
-                _I => {
-                    let (x, y) = (x.cast::<$t>(), y.cast::<$u>());
-                    for i in 0..n {
-                        let $a = *x.add(i);
-                        *y.add(i) = $f;
-                    }
-                }
+                _I => crate::vmath::loops::each1(x.cast::<$t>(), y.cast::<$u>(), n, |$a: $t| -> $u { $f })
             }
         }
     };
@@ -188,6 +199,28 @@ plain1!(u8_to_i64, u8, i64, |a| a as i64);
 plain1!(i32_to_i64, i32, i64, |a| a as i64);
 plain1!(i64_to_i32, i64, i32, |a| a as i32);
 plain1!(i64_to_f64, i64, f64, |a| a as f64);
+plain1!(i32_to_f64, i32, f64, |a| a as f64);
+plain1!(u8_to_f64, u8, f64, |a| a as f64);
+plain1!(f64_to_i64, f64, i64, |a| a as i64);
+plain1!(f64_to_i32, f64, i32, |a| a as i64 as i32);
+plain1!(f32_to_i32, f32, i32, |a| a as i64 as i32);
+plain1!(f32_to_u8, f32, u8, |a| low_byte(a) as u8);
+plain1!(f32_to_i8, f32, i8, |a| low_byte(a) as i8);
+plain1!(i8_to_f32, i8, f32, |a| a as f32);
+plain1!(u8_to_i32, u8, i32, |a| a as i32);
+plain1!(f64_to_bool, f64, u8, |a| (a != 0.0) as u8);
+plain1!(i64_to_bool, i64, u8, |a| (a != 0) as u8);
+plain1!(i32_to_bool, i32, u8, |a| (a != 0) as u8);
+
+/// A number whose lowest byte is that of `a as i64`, in 32 bits: beyond them, the lowest byte of a `f32` is zero up to
+/// where `i64` saturates.
+#[inline(always)]
+fn low_byte(a: f32) -> i32 {
+    let inside = if a.abs() < i32::MAX as f32 { a } else { 0.0 };
+    // SAFETY: the number is in range. (Conversions that saturate do not become vectors.)
+    let low = unsafe { inside.to_int_unchecked::<i32>() };
+    if a >= i64::MAX as f32 { -1 } else { low }
+}
 
 /// The conversion between two lanes; `None` where they are the same.
 pub fn cast(from: Lane, to: Lane) -> Option<F1> {
@@ -205,44 +238,80 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
     }
     fn to_any<A: Element>(to: Lane) -> F1 {
         match to {
-            F32 => any::<A, f32>,
-            F64 => any::<A, f64>,
-            I64 => any::<A, i64>,
-            I32 => any::<A, i32>,
-            U32 => any::<A, u32>,
-            U64 => any::<A, u64>,
-            I16 => any::<A, i16>,
-            U16 => any::<A, u16>,
-            U8 => any::<A, u8>,
-            I8 => any::<A, i8>,
-            Bool | Half | Quarter => any::<A, bool>,
+            F32 if linked!("f32") => any::<A, f32>,
+            F64 if linked!("f64") => any::<A, f64>,
+            I64 if linked!("i64") => any::<A, i64>,
+            I32 if linked!("i32") => any::<A, i32>,
+            U32 if linked!("u32") => any::<A, u32>,
+            U64 if linked!("u64") => any::<A, u64>,
+            I16 if linked!("i16") => any::<A, i16>,
+            U16 if linked!("u16") => any::<A, u16>,
+            U8 if linked!("u8") => any::<A, u8>,
+            I8 if linked!("i8") => any::<A, i8>,
+            Bool | Half | Quarter if linked!("bool") => any::<A, bool>,
+            _ => ir::unlinked("a conversion"),
         }
     }
     Some(match (from, to) {
         _ if from == to => return None,
-        (F32, F64) => f32_to_f64,
-        (F64, F32) => f64_to_f32,
-        (I64, F32) => i64_to_f32,
-        (I32, F32) => i32_to_f32,
-        (U32, F32) => u32_to_f32,
-        (U32, I64) => u32_to_i64,
-        (U8 | Bool, F32) => u8_to_f32,
-        (F32, Bool) => f32_to_bool,
-        (F32, I64) => f32_to_i64,
-        (U8 | Bool, I64) => u8_to_i64,
-        (I32, I64) => i32_to_i64,
-        (I64, I32) => i64_to_i32,
-        (I64, F64) => i64_to_f64,
-        (F32, _) => to_any::<f32>(to),
-        (F64, _) => to_any::<f64>(to),
-        (I64, _) => to_any::<i64>(to),
-        (I32, _) => to_any::<i32>(to),
-        (U32, _) => to_any::<u32>(to),
-        (U64, _) => to_any::<u64>(to),
-        (I16, _) => to_any::<i16>(to),
-        (U16, _) => to_any::<u16>(to),
-        (U8, _) => to_any::<u8>(to),
-        (I8, _) => to_any::<i8>(to),
-        (Bool | Half | Quarter, _) => to_any::<bool>(to),
+        (F32, F64) if linked!("f32") && linked!("f64") => f32_to_f64,
+        (F64, F32) if linked!("f64") && linked!("f32") => f64_to_f32,
+        (I64, F32) if linked!("i64") && linked!("f32") => i64_to_f32,
+        (I32, F32) if linked!("i32") && linked!("f32") => i32_to_f32,
+        (U32, F32) if linked!("u32") && linked!("f32") => u32_to_f32,
+        (U32, I64) if linked!("u32") && linked!("i64") => u32_to_i64,
+        (U8 | Bool, F32) if linked!("u8") && linked!("f32") => u8_to_f32,
+        (F32, Bool) if linked!("f32") && linked!("bool") => f32_to_bool,
+        (F32, I64) if linked!("f32") && linked!("i64") => f32_to_i64,
+        (U8 | Bool, I64) if linked!("u8") && linked!("i64") => u8_to_i64,
+        (I32, I64) if linked!("i32") && linked!("i64") => i32_to_i64,
+        (I64, I32) if linked!("i64") && linked!("i32") => i64_to_i32,
+        (I64, F64) if linked!("i64") && linked!("f64") => i64_to_f64,
+        (I32, F64) if linked!("i32") && linked!("f64") => i32_to_f64,
+        (U8 | Bool, F64) if linked!("u8") && linked!("f64") => u8_to_f64,
+        (F64, I64) if linked!("f64") && linked!("i64") => f64_to_i64,
+        (F64, I32) if linked!("f64") && linked!("i32") => f64_to_i32,
+        (F32, I32) if linked!("f32") && linked!("i32") => f32_to_i32,
+        (F32, U8) if linked!("f32") && linked!("u8") => f32_to_u8,
+        (F32, I8) if linked!("f32") && linked!("i8") => f32_to_i8,
+        (I8, F32) if linked!("i8") && linked!("f32") => i8_to_f32,
+        (U8 | Bool, I32) if linked!("u8") && linked!("i32") => u8_to_i32,
+        (F64, Bool) if linked!("f64") && linked!("bool") => f64_to_bool,
+        (I64, Bool) if linked!("i64") && linked!("bool") => i64_to_bool,
+        (I32, Bool) if linked!("i32") && linked!("bool") => i32_to_bool,
+        (F32, _) if linked!("f32") => to_any::<f32>(to),
+        (F64, _) if linked!("f64") => to_any::<f64>(to),
+        (I64, _) if linked!("i64") => to_any::<i64>(to),
+        (I32, _) if linked!("i32") => to_any::<i32>(to),
+        (U32, _) if linked!("u32") => to_any::<u32>(to),
+        (U64, _) if linked!("u64") => to_any::<u64>(to),
+        (I16, _) if linked!("i16") => to_any::<i16>(to),
+        (U16, _) if linked!("u16") => to_any::<u16>(to),
+        (U8, _) if linked!("u8") => to_any::<u8>(to),
+        (I8, _) if linked!("i8") => to_any::<i8>(to),
+        (Bool | Half | Quarter, _) if linked!("bool") => to_any::<bool>(to),
+        _ => ir::unlinked("a conversion"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_floats_are_those_of_the_definition() {
+        let some = [0.0f32, -0.5, 1.99, -1.99, 127.0, 128.0, 255.0, 300.7, -129.0, 2e9, -2e9, 2147483648.0, 3e9, -3e9];
+        let more = [1e18, -1e18, 9.3e18, -9.3e18, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX];
+        let x: Vec<f32> = some.into_iter().chain(more).chain((0..40).map(|i| i as f32 * 7.3 - 99.0)).collect();
+        let convert = |to: Lane| {
+            let mut y = vec![0u8; x.len()];
+            // SAFETY: as many elements on both sides.
+            unsafe { cast(Lane::F32, to).unwrap()(x.as_ptr().cast(), y.as_mut_ptr(), x.len()) };
+            y
+        };
+        let unsigned: Vec<u8> = x.iter().map(|&a| u8::from_f64(a as f64)).collect();
+        let signed: Vec<u8> = x.iter().map(|&a| i8::from_f64(a as f64) as u8).collect();
+        assert_eq!(convert(Lane::U8), unsigned);
+        assert_eq!(convert(Lane::I8), signed);
+    }
 }

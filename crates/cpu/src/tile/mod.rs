@@ -16,6 +16,7 @@ mod functions;
 pub mod lane;
 mod peephole;
 pub mod plan;
+mod visit;
 
 use access::{Access, Spot};
 use chain::Chain;
@@ -26,7 +27,7 @@ use lane::{F1, F3, Lane};
 use plan::Plan;
 
 pub use emit::{Homes, emit, plan, scratch_bytes};
-pub use functions::has_vector_loop;
+pub use functions::{has_vector_loop, texts};
 
 /// What a tile's numbers vary along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +141,12 @@ enum Instr {
         f: Row,
         x: Arg,
         y: Val,
+    },
+    /// Adds rows of memory, `apart` elements from each other, to the accumulators of a reduction of columns.
+    AccumulateRead {
+        to: usize,
+        access: Access,
+        apart: usize,
     },
     /// Adds to the accumulators of a reduction over the whole loop.
     Accumulate {

@@ -1,15 +1,21 @@
 //! Joins neighboring instructions where one pass does the work of two: `(a op b) op c`, the sum of a
-//! product's row, and the sum of rows that are read from memory.
+//! product's row, and reductions of rows that are read from memory.
 
 use super::chain::{self, Simple};
-use super::emit::visit;
 use super::functions::MUL;
 use super::lane::Lane;
+use super::visit::visit;
 use super::{Arg, Instr, Val};
 use ir::Monoid;
 
-/// Joins instructions; `lane` tells a value's lane, `is_kept` whether it is needed elsewhere.
-pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl Fn(Val) -> bool) {
+/// Joins instructions; `lane` tells a value's lane, `is_kept` whether it is needed elsewhere, `is_of_columns` whether an
+/// accumulator has one number a column.
+pub fn join(
+    instrs: &mut Vec<Instr>,
+    lane: impl Fn(Val) -> Lane,
+    is_kept: impl Fn(Val) -> bool,
+    is_of_columns: impl Fn(usize) -> bool,
+) {
     let mut uses: Vec<(u32, usize)> = Vec::new();
     for (i, instr) in instrs.iter().enumerate() {
         visit(instr, |v, is_result| {
@@ -33,6 +39,18 @@ pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl F
             && lane(*sums) == Lane::F32
         {
             let joined = Instr::ReadSum { access: access.clone(), y: *sums };
+            instrs[at] = joined;
+            gone[i] = true;
+            continue;
+        }
+        if let Instr::Read { access, y } = &instrs[i]
+            && let Some(apart) = access.row_distance()
+            && !is_kept(*y)
+            && let Some(&(1, at)) = uses.get(*y as usize)
+            && let Instr::Accumulate { to, .. } = &instrs[at]
+            && is_of_columns(*to)
+        {
+            let joined = Instr::AccumulateRead { to: *to, access: access.clone(), apart };
             instrs[at] = joined;
             gone[i] = true;
             continue;

@@ -18,6 +18,10 @@ const PARTIAL_TASK_WORK: usize = 256 * 1024;
 const TRANSPOSED_WORK: usize = 6;
 /// Loops with less work than this run on the calling thread: waking another costs more.
 const INLINE_WORK: usize = 96 * 1024;
+/// The shortest row that is a tile of its own where that saves copies of rows.
+const ROW_MIN: usize = 192;
+/// Steps that run once more for each row cost less than one copy of a row.
+const ROW_STEPS: usize = 4;
 /// The most partial results along the rows that a reduction over them keeps.
 const PARTIALS_MAX: usize = 64;
 
@@ -67,10 +71,16 @@ impl Plan {
         // and tiles of some rows, which it adds up before it touches them.
         let by_column = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::Column, after: true, .. }));
         if by_column {
-            h = h.max(4);
+            // More where rows are reduced as they lie in memory, without a tile.
+            let is_plain = accesses.iter().all(|a| a.row_distance().is_some());
+            let is_loaded = l.steps.iter().all(|s| !matches!(s, Step::Scalar { .. }));
+            h = h.max(if is_plain && is_loaded { 16 } else { 4 });
         }
         if whole_rows {
             w = columns;
+        }
+        if columns >= ROW_MIN && !is_transposed && !by_column && Plan::is_better_by_row(l, accesses, (h, w)) {
+            h = 1;
         }
         let h = h.clamp(1, rows.max(1));
         let w = w.clamp(1, columns.max(1));
@@ -106,6 +116,14 @@ impl Plan {
             across: columns.div_ceil(task_columns),
             work: total,
         }
+    }
+
+    /// Whether tiles of one row pay: rows of parts of wider tensors are then used where they lie, and not copied.
+    fn is_better_by_row(l: &Loop, accesses: &[Access], (h, w): (usize, usize)) -> bool {
+        let is_computed = l.steps.iter().any(|s| matches!(s, Step::Scalar { .. }));
+        let columns = l.columns();
+        let is_copied = |a: &&Access| a.is_dense(1, w, columns) && !a.is_dense(h, w, columns);
+        is_computed && ROW_STEPS * accesses.iter().filter(is_copied).count() >= l.steps.len()
     }
 
     /// The cut of a loop that is fed whole rows.

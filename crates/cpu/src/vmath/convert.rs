@@ -5,11 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::dispatch;
+use super::loops::each1;
 use half::{bf16, f16};
 use ir::{f8e4m3, f8e5m2};
-
-/// Elements converted at a time.
-const CHUNK: usize = 16;
 
 /// A type of fewer bits that stands for floats.
 pub trait Narrow: Copy + Send + Sync + 'static {
@@ -23,6 +21,11 @@ pub trait Narrow: Copy + Send + Sync + 'static {
     /// # Safety
     /// `n` elements behind each pointer, apart.
     unsafe fn narrow(x: *const f32, y: *mut Self, n: usize);
+    /// `f32` rounded to what the type can hold.
+    ///
+    /// # Safety
+    /// `n` elements behind each pointer; `x` and `y` equal or apart.
+    unsafe fn round(x: *const f32, y: *mut f32, n: usize);
     /// One number to `f32`.
     fn to_f32(self) -> f32;
     /// One number from `f32`.
@@ -53,25 +56,11 @@ fn widen_f16(x: u16) -> f32 {
     f32::from_bits(scaled.to_bits() | special | sign)
 }
 
-#[inline(always)]
-unsafe fn chunks<A: Copy, B: Copy>(x: *const A, y: *mut B, n: usize, f: impl Fn(A) -> B) {
-    let mut i = 0;
-    // SAFETY: indexes stay below `n`, the caller's promise.
-    unsafe {
-        while i + CHUNK <= n {
-            let p = x.add(i).cast::<[A; CHUNK]>().read_unaligned();
-            y.add(i).cast::<[B; CHUNK]>().write_unaligned(std::array::from_fn(|k| f(p[k])));
-            i += CHUNK;
-        }
-        while i < n {
-            *y.add(i) = f(*x.add(i));
-            i += 1;
-        }
-    }
+dispatch! { unsafe fn widen_bf16s(x: *const u16, y: *mut f32, n: usize) { _I => each1(x, y, n, widen_bf16) } }
+dispatch! { unsafe fn narrow_bf16s(x: *const f32, y: *mut u16, n: usize) { _I => each1(x, y, n, narrow_bf16) } }
+dispatch! {
+    unsafe fn round_bf16s(x: *const f32, y: *mut f32, n: usize) { _I => each1(x, y, n, |v| widen_bf16(narrow_bf16(v))) }
 }
-
-dispatch! { unsafe fn widen_bf16s(x: *const u16, y: *mut f32, n: usize) { _I => chunks(x, y, n, widen_bf16) } }
-dispatch! { unsafe fn narrow_bf16s(x: *const f32, y: *mut u16, n: usize) { _I => chunks(x, y, n, narrow_bf16) } }
 
 unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -85,7 +74,7 @@ unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
         return unsafe { neon::widen(x, y, n) };
     }
     // SAFETY: the caller's promise.
-    unsafe { chunks(x, y, n, widen_f16) }
+    unsafe { each1(x, y, n, widen_f16) }
 }
 
 unsafe fn narrow_f16s(x: *const f32, y: *mut u16, n: usize) {
@@ -100,7 +89,33 @@ unsafe fn narrow_f16s(x: *const f32, y: *mut u16, n: usize) {
         return unsafe { neon::narrow(x, y, n) };
     }
     // SAFETY: the caller's promise.
-    unsafe { chunks(x, y, n, |v| f16::from_f32_const(v).to_bits()) }
+    unsafe { each1(x, y, n, |v| f16::from_f32_const(v).to_bits()) }
+}
+
+unsafe fn round_f16s(x: *const f32, y: *mut f32, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level() >= super::Level::Avx2 {
+        // SAFETY: as above.
+        return unsafe { f16c::round(x, y, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { in_pieces::<f16>(x, y, n) }
+}
+
+/// Rounds by way of a piece of narrow numbers.
+unsafe fn in_pieces<H: Narrow>(x: *const f32, y: *mut f32, n: usize) {
+    const PIECE: usize = 128;
+    let mut half = [H::from_f32(0.0); PIECE];
+    let mut i = 0;
+    while i < n {
+        let m = PIECE.min(n - i);
+        // SAFETY: indexes stay below `n`, the caller's promise; a piece is read before it is written.
+        unsafe {
+            H::narrow(x.add(i), half.as_mut_ptr(), m);
+            H::widen(half.as_ptr(), y.add(i), m);
+        }
+        i += m;
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -122,6 +137,26 @@ mod f16c {
                 let mut q = [0f32; 8];
                 _mm256_storeu_ps(q.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(p.as_ptr().cast())));
                 std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn round(x: *const f32, y: *mut f32, n: usize) {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
+        let there_and_back = |v: __m256| _mm256_cvtph_ps(_mm256_cvtps_ph::<NEAREST>(v));
+        let mut i = 0;
+        // SAFETY: indexes stay below `n`, the caller's promise.
+        unsafe {
+            while i + 8 <= n {
+                _mm256_storeu_ps(y.add(i), there_and_back(_mm256_loadu_ps(x.add(i))));
+                i += 8;
+            }
+            if i < n {
+                let mut p = [0f32; 8];
+                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
+                _mm256_storeu_ps(p.as_mut_ptr(), there_and_back(_mm256_loadu_ps(p.as_ptr())));
+                std::ptr::copy_nonoverlapping(p.as_ptr(), y.add(i), n - i);
             }
         }
     }
@@ -202,8 +237,12 @@ mod neon {
 }
 
 macro_rules! narrow {
-    ($t:ident, $widen:ident, $narrow:ident) => {
+    ($t:ident, $widen:ident, $narrow:ident, $round:path) => {
         impl Narrow for $t {
+            unsafe fn round(x: *const f32, y: *mut f32, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $round(x, y, n) }
+            }
             unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
                 // SAFETY: floats of 16 bits are their bits, transparently; bounds are the caller's promise.
                 unsafe { $widen(x.cast(), y, n) }
@@ -223,14 +262,14 @@ macro_rules! narrow {
         }
     };
 }
-narrow!(bf16, widen_bf16s, narrow_bf16s);
-narrow!(f16, widen_f16s, narrow_f16s);
+narrow!(bf16, widen_bf16s, narrow_bf16s, round_bf16s);
+narrow!(f16, widen_f16s, narrow_f16s, round_f16s);
 
 macro_rules! quarters {
     ($t:ident, $widen:ident, $narrow:ident) => {
-        dispatch! { unsafe fn $widen(x: *const $t, y: *mut f32, n: usize) { _I => chunks(x, y, n, $t::to_f32) } }
-        dispatch! { unsafe fn $narrow(x: *const f32, y: *mut $t, n: usize) { _I => chunks(x, y, n, $t::from_f32) } }
-        narrow!($t, $widen, $narrow);
+        dispatch! { unsafe fn $widen(x: *const $t, y: *mut f32, n: usize) { _I => each1(x, y, n, $t::to_f32) } }
+        dispatch! { unsafe fn $narrow(x: *const f32, y: *mut $t, n: usize) { _I => each1(x, y, n, $t::from_f32) } }
+        narrow!($t, $widen, $narrow, in_pieces::<$t>);
     };
 }
 quarters!(f8e4m3, widen_e4m3s, narrow_e4m3s);

@@ -8,30 +8,14 @@
 use super::dispatch;
 use super::loops::{self, Compare};
 
-/// Elements handled at a time: read whole before they are written, so outputs may be inputs.
-const CHUNK: usize = 32;
-
 trait Op2<T> {
     fn apply(a: T, b: T) -> T;
 }
 
 #[inline(always)]
 unsafe fn map2<T: Copy, F: Op2<T>>(a: *const T, b: *const T, y: *mut T, n: usize) {
-    let mut i = 0;
-    // SAFETY: indexes stay below `n`, the caller's promise.
-    unsafe {
-        while i + CHUNK <= n {
-            let p = a.add(i).cast::<[T; CHUNK]>().read_unaligned();
-            let q = b.add(i).cast::<[T; CHUNK]>().read_unaligned();
-            let r: [T; CHUNK] = std::array::from_fn(|k| F::apply(p[k], q[k]));
-            y.add(i).cast::<[T; CHUNK]>().write_unaligned(r);
-            i += CHUNK;
-        }
-        while i < n {
-            *y.add(i) = F::apply(*a.add(i), *b.add(i));
-            i += 1;
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { loops::each2(a, b, y, n, F::apply) }
 }
 
 trait Test<T> {

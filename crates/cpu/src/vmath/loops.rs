@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::simd::Vector;
+use std::mem::MaybeUninit;
 
 /// A function of one vector. A trait and not a closure, because its `apply` must be inlined.
 pub(crate) trait Op1<V: Vector> {
@@ -183,6 +184,63 @@ pub(crate) unsafe fn compare<V: Vector>(op: Compare, a: *const V::E, b: *const V
     }
 }
 
+/// Elements that a plain loop reads before it writes. The compiler turns loops over so many into vectors. A loop over a
+/// shorter array may become gathers, and `std::array::from_fn` is not always inlined, and then has no vectors.
+const CHUNK: usize = 64;
+
+/// Writes `f(0), f(1)…` to `y`: at first to an array, so that what `f` reads may be written over.
+#[inline(always)]
+unsafe fn write_chunk<T: Copy>(y: *mut T, f: impl Fn(usize) -> T) {
+    let mut chunk = MaybeUninit::<[T; CHUNK]>::uninit();
+    let to = chunk.as_mut_ptr().cast::<T>();
+    // SAFETY: all elements of the array are written; room for them behind `y` is the caller's promise.
+    unsafe {
+        for k in 0..CHUNK {
+            to.add(k).write(f(k));
+        }
+        y.cast::<[T; CHUNK]>().write_unaligned(chunk.assume_init());
+    }
+}
+
+/// `y[i] = f(x[i])` for any types.
+///
+/// # Safety
+/// `n` elements behind each pointer; `x` and `y` apart, or equal if elements have the same size.
+#[inline(always)]
+pub(crate) unsafe fn each1<A: Copy, B: Copy>(x: *const A, y: *mut B, n: usize, f: impl Fn(A) -> B) {
+    let whole = n / CHUNK * CHUNK;
+    // SAFETY: indexes stay below `n`, the caller's promise.
+    unsafe {
+        for i in (0..whole).step_by(CHUNK) {
+            let a = x.add(i).cast::<[A; CHUNK]>().read_unaligned();
+            write_chunk(y.add(i), |k| f(a[k]));
+        }
+        for i in whole..n {
+            *y.add(i) = f(*x.add(i));
+        }
+    }
+}
+
+/// `y[i] = f(a[i], b[i])` for any types.
+///
+/// # Safety
+/// As for [`each1`].
+#[inline(always)]
+pub(crate) unsafe fn each2<A: Copy, B: Copy>(a: *const A, b: *const A, y: *mut B, n: usize, f: impl Fn(A, A) -> B) {
+    let whole = n / CHUNK * CHUNK;
+    // SAFETY: indexes stay below `n`, the caller's promise.
+    unsafe {
+        for i in (0..whole).step_by(CHUNK) {
+            let p = a.add(i).cast::<[A; CHUNK]>().read_unaligned();
+            let q = b.add(i).cast::<[A; CHUNK]>().read_unaligned();
+            write_chunk(y.add(i), |k| f(p[k], q[k]));
+        }
+        for i in whole..n {
+            *y.add(i) = f(*a.add(i), *b.add(i));
+        }
+    }
+}
+
 /// `y[i] = if c[i] != 0 { a[i] } else { b[i] }`.
 ///
 /// # Safety
@@ -190,20 +248,22 @@ pub(crate) unsafe fn compare<V: Vector>(op: Compare, a: *const V::E, b: *const V
 #[inline(always)]
 pub(crate) unsafe fn select<T: Copy>(c: *const u8, a: *const T, b: *const T, y: *mut T, n: usize) {
     const CHUNK: usize = 32;
-    let mut i = 0;
-    // SAFETY: as in `map1`; a chunk is read whole before it is written.
+    let whole = n / CHUNK * CHUNK;
+    // SAFETY: indexes stay below `n`, the caller's promise.
     unsafe {
-        while i + CHUNK <= n {
+        for i in (0..whole).step_by(CHUNK) {
             let m = c.add(i).cast::<[u8; CHUNK]>().read_unaligned();
             let p = a.add(i).cast::<[T; CHUNK]>().read_unaligned();
-            let q = b.add(i).cast::<[T; CHUNK]>().read_unaligned();
-            let r: [T; CHUNK] = std::array::from_fn(|k| if m[k] != 0 { p[k] } else { q[k] });
-            y.add(i).cast::<[T; CHUNK]>().write_unaligned(r);
-            i += CHUNK;
+            // Written over one of the operands: a choice between two arrays would become gathers.
+            let mut chosen = b.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            for k in 0..CHUNK {
+                chosen[k] = if m[k] != 0 { p[k] } else { chosen[k] };
+            }
+            y.add(i).cast::<[T; CHUNK]>().write_unaligned(chosen);
         }
-        while i < n {
-            *y.add(i) = if *c.add(i) != 0 { *a.add(i) } else { *b.add(i) };
-            i += 1;
+        for i in whole..n {
+            let (p, q) = (*a.add(i), *b.add(i));
+            *y.add(i) = if *c.add(i) != 0 { p } else { q };
         }
     }
 }

@@ -76,6 +76,15 @@ impl Level {
     } else {
         &[Level::Portable]
     };
+
+    /// Whether this build has loops for it; every build has portable ones.
+    const fn is_linked(self) -> bool {
+        match self {
+            Level::Portable | Level::Neon => true,
+            Level::Avx2 => ir::is_linked("avx2"),
+            Level::Avx512 => ir::is_linked("avx512"),
+        }
+    }
 }
 
 #[cfg(not(test))]
@@ -119,7 +128,7 @@ fn choose_level() -> Level {
 /// Uses nothing wider than `limit` from now on; returns what is used. For tests and comparisons.
 pub fn limit_level(limit: Level) -> Level {
     let most = machine_level().min(limit);
-    let level = Level::ALL.iter().copied().filter(|l| *l <= most).max().unwrap_or(Level::Portable);
+    let level = Level::ALL.iter().copied().filter(|l| *l <= most && l.is_linked()).max().unwrap_or(Level::Portable);
     with_level(|l| l.store(level as u8, Relaxed));
     level
 }
@@ -180,9 +189,9 @@ macro_rules! dispatch {
             unsafe {
                 match $crate::vmath::level() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::vmath::Level::Avx512 => avx512($($arg),*),
+                    $crate::vmath::Level::Avx512 if const { ir::is_linked("avx512") } => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::vmath::Level::Avx2 => avx2($($arg),*),
+                    $crate::vmath::Level::Avx2 if const { ir::is_linked("avx2") } => avx2($($arg),*),
                     #[cfg(target_arch = "aarch64")]
                     $crate::vmath::Level::Neon => neon($($arg),*),
                     _ => portable($($arg),*),

@@ -69,7 +69,7 @@ macro_rules! float {
             }
             unsafe fn sweep(q: &SweepOf<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { if q.0.pairs { $pairs(&q.0) } else { $sweep(&q.0) } }
+                unsafe { if const { ir::is_linked("bf16") } && q.0.pairs { $pairs(&q.0) } else { $sweep(&q.0) } }
             }
             unsafe fn rows(q: &MatVecOf<$t>) {
                 // SAFETY: the caller's promise.

@@ -18,6 +18,8 @@ use crate::vmath::dispatch;
 use crate::vmath::{Level, level};
 use ir::Bytes;
 
+pub mod windows;
+
 /// Rows of a tile.
 const ROWS: usize = 8;
 /// The most lanes of a vector.
@@ -392,7 +394,10 @@ trait Dot: Copy {
     ///
     /// # Safety
     /// As many words behind `b` as there are lanes.
-    unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: *const u32, b: *const u32);
+    unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: [u32; R], b: *const u32);
+    /// # Safety
+    /// As many sums behind `from` as there are lanes.
+    unsafe fn load(from: *const i32) -> Self;
     /// # Safety
     /// Room for as many sums as there are lanes.
     unsafe fn store(self, to: *mut i32);
@@ -405,21 +410,25 @@ impl Dot for [i32; 8] {
         [0; 8]
     }
     #[inline(always)]
-    unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: *const u32, b: *const u32) {
+    unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: [u32; R], b: *const u32) {
         for v in 0..NV {
             // SAFETY: the caller's promise.
             let words: [u32; 8] = unsafe { b.add(v * 8).cast::<[u32; 8]>().read_unaligned() };
             for byte in 0..4 {
                 let right = words.map(|w| (w >> (8 * byte)) as u8 as i8 as i32);
                 for r in 0..R {
-                    // SAFETY: as above.
-                    let left = unsafe { (*a.add(r) >> (8 * byte)) & 255 } as i32;
+                    let left = ((a[r] >> (8 * byte)) & 255) as i32;
                     for i in 0..8 {
                         sums[r][v][i] = sums[r][v][i].wrapping_add(left * right[i]);
                     }
                 }
             }
         }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[i32; 8]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
@@ -459,7 +468,8 @@ unsafe fn rows_of<D: Dot, const NV: usize, const R: usize>(words: usize, a: *con
     // SAFETY: the caller's promise.
     unsafe {
         for p in 0..words {
-            D::add::<NV, R>(&mut sums, a.add(p * ROWS), b.add(p * NV * D::N));
+            let left = std::array::from_fn(|r| *a.add(p * ROWS + r));
+            D::add::<NV, R>(&mut sums, left, b.add(p * NV * D::N));
         }
         for r in 0..R {
             for v in 0..NV {
@@ -471,6 +481,7 @@ unsafe fn rows_of<D: Dot, const NV: usize, const R: usize>(words: usize, a: *con
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::windows::Strip;
     use super::{Dot, tile_of};
     use std::arch::x86_64::*;
 
@@ -487,11 +498,7 @@ mod x86 {
                     unsafe { $name($zero()) }
                 }
                 #[inline(always)]
-                unsafe fn add<const NV: usize, const R: usize>(
-                    sums: &mut [[Self; NV]; R],
-                    a: *const u32,
-                    b: *const u32,
-                ) {
+                unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: [u32; R], b: *const u32) {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let mut right = [$zero(); NV];
@@ -499,13 +506,18 @@ mod x86 {
                             right[v] = $load(b.add(v * $n).cast());
                         }
                         for r in 0..R {
-                            let $a = $splat(*a.add(r) as i32);
+                            let $a = $splat(a[r] as i32);
                             for v in 0..NV {
                                 let ($sum, $b) = (sums[r][v].0, right[v]);
                                 sums[r][v] = $name($dot);
                             }
                         }
                     }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const i32) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $name($load(from.cast())) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut i32) {
@@ -554,27 +566,33 @@ mod x86 {
     );
 
     macro_rules! tile {
-        ($name:ident, $v:ident, $features:literal) => {
+        ($name:ident, $windows:ident, $v:ident, $features:literal) => {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(words: usize, a: *const u32, b: *const u32, nv: usize, to: *mut i32) {
                 // SAFETY: the caller's promise.
                 unsafe { tile_of::<$v>(words, a, b, nv, to) }
             }
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $windows(s: &Strip) {
+                // SAFETY: the caller's promise.
+                unsafe { s.multiply::<$v>() }
+            }
         };
     }
-    tile!(tile_vnni512, Wide, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma");
-    tile!(tile_vnni256, Narrow, "avx2,fma,avxvnni");
-    tile!(tile_avx2, Pairs, "avx2,fma");
+    tile!(tile_vnni512, windows_vnni512, Wide, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma");
+    tile!(tile_vnni256, windows_vnni256, Narrow, "avx2,fma,avxvnni");
+    tile!(tile_avx2, windows_avx2, Pairs, "avx2,fma");
 }
 
 #[cfg(target_arch = "aarch64")]
 mod neon {
+    use super::windows::Strip;
     use super::{Dot, tile_of};
     use std::arch::aarch64::*;
 
     /// Eight sums, whose words are multiplied by one expression.
     macro_rules! dot {
-        ($name:ident, $tile:ident, $features:literal, |$sum:ident, $a:ident, $b:ident| $dot:expr) => {
+        ($name:ident, $tile:ident, $windows:ident, $features:literal, |$sum:ident, $a:ident, $b:ident| $dot:expr) => {
             #[derive(Clone, Copy)]
             struct $name(int32x4_t, int32x4_t);
             impl Dot for $name {
@@ -585,17 +603,13 @@ mod neon {
                     unsafe { $name(vdupq_n_s32(0), vdupq_n_s32(0)) }
                 }
                 #[inline(always)]
-                unsafe fn add<const NV: usize, const R: usize>(
-                    sums: &mut [[Self; NV]; R],
-                    a: *const u32,
-                    b: *const u32,
-                ) {
+                unsafe fn add<const NV: usize, const R: usize>(sums: &mut [[Self; NV]; R], a: [u32; R], b: *const u32) {
                     let part = |$sum: int32x4_t, $a: int8x16_t, $b: int8x16_t| -> int32x4_t { $dot };
                     // SAFETY: the caller's promise.
                     unsafe {
                         let b = b.cast::<i8>();
                         for r in 0..R {
-                            let left = vreinterpretq_s8_u32(vdupq_n_u32(*a.add(r)));
+                            let left = vreinterpretq_s8_u32(vdupq_n_u32(a[r]));
                             for v in 0..NV {
                                 let s = &mut sums[r][v];
                                 s.0 = part(s.0, left, vld1q_s8(b.add(v * 32)));
@@ -603,6 +617,11 @@ mod neon {
                             }
                         }
                     }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const i32) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $name(vld1q_s32(from), vld1q_s32(from.add(4))) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut i32) {
@@ -618,10 +637,15 @@ mod neon {
                 // SAFETY: the caller's promise.
                 unsafe { tile_of::<$name>(words, a, b, nv, to) }
             }
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $windows(s: &Strip) {
+                // SAFETY: the caller's promise.
+                unsafe { s.multiply::<$name>() }
+            }
         };
     }
     // The intrinsic is not stable in Rust yet: the instruction is written out.
-    dot!(Fours, tile_dotprod, "neon,dotprod", |sum, a, b| {
+    dot!(Fours, tile_dotprod, windows_dotprod, "neon,dotprod", |sum, a, b| {
         let mut sum = sum;
         // SAFETY: only used where the processor has the instruction.
         unsafe {
@@ -632,7 +656,7 @@ mod neon {
     });
     // Products of 16 bits, added in pairs, and the pairs' sums of a word.
     // SAFETY: every 64-bit ARM has the instructions.
-    dot!(Pairs, tile_neon, "neon", |sum, a, b| unsafe {
+    dot!(Pairs, tile_neon, windows_neon, "neon", |sum, a, b| unsafe {
         let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
         let high = vpaddlq_s16(vmull_high_s8(a, b));
         vaddq_s32(sum, vpaddq_s32(low, high))
@@ -640,63 +664,4 @@ mod neon {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::super::testing::Noise;
-    use super::*;
-
-    fn ways() -> Vec<Way> {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            let all = [
-                (Way::Amx, amx::is_available(amx::Kind::Int8)),
-                (Way::Vnni512, has!("avx512vnni") && has!("avx512bw")),
-                (Way::Vnni256, has!("avxvnni")),
-                (Way::Avx2, has!("avx2") && has!("fma")),
-                (Way::Portable, true),
-            ];
-            all.into_iter().filter(|(_, has)| *has).map(|(way, _)| way).collect()
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            let dotprod = std::arch::is_aarch64_feature_detected!("dotprod").then_some(Way::Dotprod);
-            dotprod.into_iter().chain([Way::Neon, Way::Portable]).collect()
-        }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        vec![Way::Portable]
-    }
-
-    /// Every way, every pair of signs, both orders of each side, ragged sizes, the extremes.
-    #[test]
-    fn exact_products() {
-        let mut noise = Noise::new(31);
-        for (m, k, n) in [(1, 1, 1), (3, 5, 7), (8, 64, 48), (9, 33, 50), (17, 130, 17), (150, 40, 64)] {
-            let mut bytes = |n: usize| -> Vec<u8> {
-                (0..n).map(|_| [0, 127, 128, 255, noise.range(0, 255) as u8][noise.range(0, 4)]).collect()
-            };
-            let (a, b) = (bytes(m * k), bytes(k * n));
-            for (way, case) in ways().into_iter().flat_map(|way| (0..16).map(move |case| (way, case))) {
-                let [sa, sb, ta, tb] = [case & 1, case & 2, case & 4, case & 8].map(|x| x != 0);
-                let lie = |p: &[u8], rows: usize, cols: usize, transposed: bool| {
-                    if transposed { Mat::row_major(p.as_ptr(), rows).t() } else { Mat::row_major(p.as_ptr(), cols) }
-                };
-                let (ma, mb) = (lie(&a, m, k, ta), lie(&b, k, n, tb));
-                let value = |p: *const u8, signed: bool| {
-                    // SAFETY: the slices hold the matrices.
-                    let x = unsafe { *p };
-                    if signed { x as i8 as i32 } else { x as i32 }
-                };
-                let mut c = vec![7i32; m * n];
-                // SAFETY: as above.
-                unsafe {
-                    let right = Right::packed(k, n, Side { mat: mb, is_signed: sb }, way);
-                    right.multiply(m, Side { mat: ma, is_signed: sa }, c.as_mut_ptr(), n as isize);
-                }
-                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                    let want: i32 = (0..k).map(|p| value(ma.at(i, p), sa) * value(mb.at(p, j), sb)).sum();
-                    assert_eq!(c[i * n + j], want, "{way:?} case {case} {m}x{k}x{n} at {i}, {j}");
-                }
-            }
-        }
-    }
-}
+mod tests;

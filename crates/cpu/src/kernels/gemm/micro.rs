@@ -398,7 +398,8 @@ unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize
     }
 }
 
-/// A tile with as many rows as there are.
+/// A tile with as many rows as there are. A build for one model has tiles of few heights: rows of low ones are
+/// computed one by one, with the same bits.
 #[inline(always)]
 unsafe fn any_rows<V: Vector, D: Step<V>, const R: usize, const W: usize>(
     rows: usize,
@@ -410,6 +411,21 @@ unsafe fn any_rows<V: Vector, D: Step<V>, const R: usize, const W: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        if !const { ir::IS_GENERAL } && rows < R {
+            let mut r = 0;
+            while r < rows {
+                let (from, to) = (r as isize * a.row, r as isize * t.c_row);
+                let (a, t) = (Rows { p: a.p.offset(from), ..a }, Tile { c: t.c.offset(to), ..t });
+                if R > 4 && rows - r >= 4 {
+                    tile::<V, D, 4, W, false>(k, a, b, step, t);
+                    r += 4;
+                } else {
+                    tile::<V, D, 1, W, false>(k, a, b, step, t);
+                    r += 1;
+                }
+            }
+            return;
+        }
         match rows {
             1 => tile::<V, D, 1, W, false>(k, a, b, step, t),
             2 => tile::<V, D, 2, W, false>(k, a, b, step, t),

@@ -172,6 +172,9 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             if S::SAME && C::SAME && self.is_vector() && self.run_vector(&|_| {}) {
                 return;
             }
+            if S::SAME && C::SAME && self.k == 1 && self.b.col == 1 && !self.accumulate {
+                return self.run_outer();
+            }
             let work = self.m * self.n * self.k;
             if self.batch < MANY && (self.batch == 1 || work >= GROUP_MIN) {
                 return (0..self.batch).for_each(|item| self.one(item));
@@ -204,6 +207,27 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             oriented.beside = beside.map(|p| p.cast());
             oriented.run(done);
         }
+    }
+
+    /// Products of a column and a row: each row of C is a multiple of B's. `S` and `C` are the type of the computation.
+    unsafe fn run_outer(&self) {
+        const TASK: usize = 1 << 14;
+        let group = (TASK / self.n).max(1);
+        let this = Shared::new((self as *const Self).cast_mut());
+        pool::parallel_for((self.batch * self.m).div_ceil(group), &move |task| {
+            // SAFETY: only read, and alive until `parallel_for` returns; rows of C are apart, the caller's promise.
+            unsafe {
+                let this = &*this.get();
+                for at in task * group..((task + 1) * group).min(this.batch * this.m) {
+                    let (item, r) = ((at / this.m) as isize, (at % this.m) as isize);
+                    let factor = this.alpha * *this.a.p.offset(item * this.a_batch + r * this.a.row).cast::<S::Acc>();
+                    let b = std::slice::from_raw_parts(this.b.p.offset(item * this.b_batch).cast::<S::Acc>(), this.n);
+                    let c = this.c.offset(item * this.c_batch + r * this.c_row).cast::<S::Acc>();
+                    let c = std::slice::from_raw_parts_mut(c, this.n);
+                    c.iter_mut().zip(b).for_each(|(c, b)| *c = factor * *b);
+                }
+            }
+        });
     }
 
     fn is_vector(&self) -> bool {

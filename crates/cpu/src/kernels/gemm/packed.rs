@@ -59,6 +59,11 @@ impl Packed {
         packed
     }
 
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.room.as_slice().len()
+    }
+
     /// The most rows of a left side that lies as one strip: those of a tile, on this machine.
     pub(crate) fn strip() -> usize {
         f32::tile().1

@@ -53,6 +53,7 @@ fn shape(noise: &mut Noise, round: usize) -> Shape {
         0 => (1, size(noise), size(noise)),
         1 => (size(noise), 1, size(noise)),
         2 => (size(noise), size(noise), noise.range(380, 800)),
+        3 if noise.flip() => (size(noise), size(noise), 1),
         _ => (size(noise), size(noise), size(noise)),
     };
     Shape { m, n, k, batch: if noise.flip() { 1 } else { noise.range(1, 4) } }

@@ -1,0 +1,198 @@
+//! Products of windows of bytes with a packed right side: what a convolution is whose channels come last.
+//!
+//! A window is a few runs of neighboring bytes, at the same distances from its first byte wherever it lies. So windows
+//! are multiplied where they lie, and nothing is laid out as a matrix.
+
+use super::super::micro::{PANEL, panel_at, panel_count};
+#[cfg(target_arch = "aarch64")]
+use super::neon;
+#[cfg(target_arch = "x86_64")]
+use super::x86;
+use super::{Dot, LANES, ROWS, Right, STRIPS, Side, Way};
+use std::ops::Range;
+
+/// Windows that are multiplied together at most.
+pub const BLOCK: usize = ROWS * STRIPS;
+
+/// The runs of a window.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// Bytes from the window's first byte to each run.
+    pub at: Vec<usize>,
+    /// Words of four bytes that a run has.
+    pub words: usize,
+}
+
+/// Some windows and a panel, and where their products go.
+pub(super) struct Strip<'a> {
+    runs: &'a Runs,
+    windows: [*const u8; ROWS],
+    panel: *const u32,
+    /// Vectors of the panel.
+    nv: usize,
+    /// What sums begin with, for each column.
+    start: *const i32,
+    to: *mut i32,
+    to_row: usize,
+}
+
+impl Strip<'_> {
+    #[inline(always)]
+    pub(super) unsafe fn multiply<D: Dot>(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.nv {
+                1 => self.wide::<D, 1>(),
+                2 => self.wide::<D, 2>(),
+                _ => self.wide::<D, PANEL>(),
+            }
+        }
+    }
+    /// Narrow vectors come with few registers: four windows at a time.
+    #[inline(always)]
+    unsafe fn wide<D: Dot, const NV: usize>(&self) {
+        const HALF: usize = ROWS / 2;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if D::N == LANES {
+                return self.rows::<D, NV, ROWS>(0);
+            }
+            self.rows::<D, NV, HALF>(0);
+            self.rows::<D, NV, HALF>(HALF);
+        }
+    }
+    #[inline(always)]
+    unsafe fn rows<D: Dot, const NV: usize, const R: usize>(&self, first: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let start: [D; NV] = std::array::from_fn(|v| D::load(self.start.add(v * D::N)));
+            let mut sums = [start; R];
+            let mut b = self.panel;
+            for &run in &self.runs.at {
+                let lines: [*const u32; R] = std::array::from_fn(|r| self.windows[first + r].add(run).cast());
+                for p in 0..self.runs.words {
+                    let left = std::array::from_fn(|r| lines[r].add(p).read_unaligned());
+                    D::add::<NV, R>(&mut sums, left, b);
+                    b = b.add(NV * D::N);
+                }
+            }
+            for r in 0..R {
+                let to = self.to.add((first + r) * self.to_row);
+                for v in 0..NV {
+                    sums[r][v].store(to.add(v * D::N));
+                }
+            }
+        }
+    }
+}
+
+impl Right {
+    /// Packs the matrix `[k, n]` for [`Right::multiply_windows`].
+    ///
+    /// # Safety
+    /// All of its elements, signed bytes, must be valid for reading.
+    pub unsafe fn for_windows(k: usize, n: usize, side: Side) -> Right {
+        debug_assert!(side.is_signed);
+        // SAFETY: the caller's promise.
+        unsafe { Right::packed(k, n, side, Way::for_windows()) }
+    }
+    /// How many panels there are.
+    pub fn panels(&self) -> usize {
+        panel_count(self.vectors())
+    }
+    fn vectors(&self) -> usize {
+        self.n.div_ceil(self.way.lanes())
+    }
+    /// What is done to each byte of the left side with `^` before it is multiplied.
+    pub fn flip(&self, is_signed: bool) -> u8 {
+        if is_signed == self.way.is_left_signed() { 0 } else { 128 }
+    }
+    /// What the sums of each column begin with, if bytes of the left side were flipped so.
+    pub fn starts(&self, is_signed: bool) -> Vec<i32> {
+        let shift = match (self.flip(is_signed), is_signed) {
+            (0, _) => 0,
+            (_, true) => 128,
+            (_, false) => -128,
+        };
+        let mut starts: Vec<i32> = self.sums.iter().map(|s: &i32| s.wrapping_mul(-shift)).collect();
+        starts.resize(self.n.next_multiple_of(self.way.lanes()), 0);
+        starts
+    }
+    /// The products of at most [`BLOCK`] windows with the columns of some panels, rows of the result `to_row` apart.
+    ///
+    /// # Safety
+    /// The windows' bytes, flipped, must be valid for reading; there is room for the result.
+    pub unsafe fn multiply_windows(
+        &self,
+        runs: &Runs,
+        windows: &[*const u8],
+        starts: &[i32],
+        panels: Range<usize>,
+        to: *mut i32,
+        to_row: usize,
+    ) {
+        let (words, lanes) = (self.k.div_ceil(4), self.way.lanes());
+        debug_assert!(windows.len() <= BLOCK && runs.at.len() * runs.words == words);
+        for panel in panels {
+            let (v, nv) = panel_at(panel, self.vectors());
+            let j = v * lanes;
+            let (width, cols) = (nv * lanes, (nv * lanes).min(self.n - j));
+            for (s, some) in windows.chunks(ROWS).enumerate() {
+                let mut tile = [0i32; ROWS * PANEL * LANES];
+                let is_whole = some.len() == ROWS && cols == width;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let place = to.add(s * ROWS * to_row + j);
+                    let strip = Strip {
+                        runs,
+                        windows: std::array::from_fn(|r| some[r.min(some.len() - 1)]),
+                        panel: self.room.as_slice().as_ptr().cast::<u32>().add(j * words),
+                        nv,
+                        start: starts[j..j + width].as_ptr(),
+                        to: if is_whole { place } else { tile.as_mut_ptr() },
+                        to_row: if is_whole { to_row } else { width },
+                    };
+                    self.way.windows(&strip);
+                    if !is_whole {
+                        for r in 0..some.len() {
+                            std::ptr::copy_nonoverlapping(tile.as_ptr().add(r * width), place.add(r * to_row), cols);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Way {
+    /// The fastest for windows: tiles of AMX want them laid out.
+    pub(super) fn for_windows() -> Way {
+        match Way::best() {
+            #[cfg(target_arch = "x86_64")]
+            Way::Amx if std::arch::is_x86_feature_detected!("avx512vnni") => Way::Vnni512,
+            #[cfg(target_arch = "x86_64")]
+            Way::Amx => Way::Avx2,
+            way => way,
+        }
+    }
+    unsafe fn windows(self, s: &Strip) {
+        // SAFETY: the caller's promise; the way was chosen for this machine.
+        unsafe {
+            match self {
+                #[cfg(target_arch = "x86_64")]
+                Way::Amx => unreachable!("windows are not multiplied by tiles"),
+                #[cfg(target_arch = "x86_64")]
+                Way::Vnni512 => x86::windows_vnni512(s),
+                #[cfg(target_arch = "x86_64")]
+                Way::Vnni256 => x86::windows_vnni256(s),
+                #[cfg(target_arch = "x86_64")]
+                Way::Avx2 => x86::windows_avx2(s),
+                #[cfg(target_arch = "aarch64")]
+                Way::Dotprod => neon::windows_dotprod(s),
+                #[cfg(target_arch = "aarch64")]
+                Way::Neon => neon::windows_neon(s),
+                Way::Portable => s.multiply::<[i32; 8]>(),
+            }
+        }
+    }
+}
