@@ -43,6 +43,8 @@ pub struct Claim {
     pub failure: Option<(&'static str, &'static str)>,
     /// Whether its elements are their own indices, which loops compute instead of loading them.
     pub is_index: bool,
+    /// Whether it keeps the key of a draw, whose bits loops compute.
+    pub is_key: bool,
 }
 
 impl Claim {
@@ -65,6 +67,7 @@ impl Claim {
             flops: |n, _| n.outs[0].shape.count(),
             failure: None,
             is_index: false,
+            is_key: false,
         }
     }
     /// A row of a cuDNN graph without kernels.
@@ -97,11 +100,14 @@ pub mod op {
     pub const GELU_TANH: &str = "gelu_tanh";
     pub const GELU_TANH_GRAD: &str = "gelu_tanh_grad";
     pub const GT: &str = "gt";
+    pub const INDEX_ADD: &str = "index_add";
     pub const MATMUL: &str = "matmul";
     pub const MAX_POOL_INDEX: &str = "max_pool_index";
     pub const MUL: &str = "mul";
     pub const PAD: &str = "pad";
+    pub const PAGED_WRITE: &str = "paged_write";
     pub const PERMUTE: &str = "permute";
+    pub const RANDOM_BITS: &str = "random_bits";
     pub const RELU: &str = "relu";
     pub const RESHAPE: &str = "reshape";
     pub const SCALED_MATMUL: &str = "scaled_matmul";

@@ -88,10 +88,10 @@ impl Device for Cuda {
         let _order = self.context.order.lock();
         self.context.enter()?;
         let block = Arc::new(Block::of(&self.context, l.bytes())?);
-        Ok(Buffer::Device(Arc::new(DeviceValue { block, ty })))
+        Ok(Buffer::Device(Arc::new(DeviceValue { block, ty, run: None })))
     }
     fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
-        let hold = |block| Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: ty.clone() }));
+        let hold = |block| Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: ty.clone(), run: None }));
         let loan = match if is_copy { Err(loan) } else { Block::lent(&self.context, loan, ty.bytes()) } {
             Ok(block) => return Ok((hold(block), false)),
             Err(loan) => loan,
@@ -105,6 +105,23 @@ impl Device for Cuda {
         self.context.wait();
         drop(loan);
         Ok((hold(block), true))
+    }
+    fn adopt_in_order(&self, loan: DeviceMemory, ty: Type) -> Result<(Buffer, bool)> {
+        let (block, was_copied) = match Block::lent_in_order(&self.context, loan, ty.bytes()) {
+            Ok(block) => (block, false),
+            Err(loan) => {
+                let _order = self.context.order.lock();
+                self.context.enter()?;
+                (Block::copied_in_order(&self.context, loan, ty.bytes())?, true)
+            }
+        };
+        Ok((Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty, run: None })), was_copied))
+    }
+    fn follow(&self, stream: u64) -> Result<()> {
+        self.context.follow(stream)
+    }
+    fn lead(&self, stream: u64) -> Result<()> {
+        self.context.lead(stream)
     }
     fn stream(&self) -> Option<u64> {
         Some(self.context.stream as u64)

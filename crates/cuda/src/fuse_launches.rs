@@ -2,11 +2,11 @@
 //! argmax or argmin that take its result; and loops with the scatters of what they compute.
 
 use crate::claims::op;
-use crate::emit::kernels::Operand;
+use crate::emit::kernels::{self, Operand};
 use crate::emit::skinny_gemm::{self, Part, Put};
-use crate::emit::{gemv, horizontal};
+use crate::emit::{Kernel, gemv, horizontal};
 use crate::rewrite::rows::MATMUL_BIAS;
-use ir::Slot;
+use ir::{DType, Slot};
 use passes::{Fused, Loop, Region, view_of};
 use std::ops::Range;
 
@@ -45,6 +45,11 @@ pub fn fuse_launches(mut fused: Fused, major: u32) -> Fused {
             waves.push(start..wave.end);
             continue;
         }
+        if waves.last().is_some_and(|before| histogram(&fused, &(before.start..wave.end)).is_some()) {
+            let start = waves.pop().map_or(wave.start, |before| before.start);
+            waves.push(start..wave.end);
+            continue;
+        }
         let Some((product, own)) = own_gemm(&fused, &wave, major).filter(|_| wave.len() == 1) else {
             waves.push(wave);
             continue;
@@ -63,6 +68,18 @@ pub fn fuse_launches(mut fused: Fused, major: u32) -> Fused {
     }
     fused.waves = waves;
     fused
+}
+
+/// The kernels of a loop and the `index_add` of integers that alone reads its results, where they are a histogram.
+pub fn histogram(fused: &Fused, wave: &Range<usize>) -> Option<Vec<Kernel>> {
+    let (before, add) = (wave.start, wave.end - 1);
+    let (Some(l), Some((node, args, outs))) = (a_loop(fused, before), fused.call(add)) else { return None };
+    let is_add = wave.len() == 2 && fused.graph.nodes[node].op.name == op::INDEX_ADD && horizontal::is_plain(l);
+    let is_own = |s: Slot| args[1..].iter().any(|o| o.slot == s) && is_only_for(fused, s, &[add]);
+    if !is_add || l.stores.iter().any(|s| !is_own(s.slot) || s.slot == args[0].slot) {
+        return None;
+    }
+    kernels::histogram(l, &fused.graph, &args, &outs[0])
 }
 
 fn a_loop(fused: &Fused, r: usize) -> Option<&Loop> {
@@ -146,33 +163,47 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
     sources.is_empty().then_some(found)
 }
 
+/// Which operands of a scatter, or of a write to a KV cache, are the places and what is written there.
+fn put_operands(name: &str) -> Option<(usize, usize)> {
+    match name {
+        op::SCATTER => Some((1, 2)),
+        op::PAGED_WRITE => Some((2, 1)),
+        _ => None,
+    }
+}
+
 /// The loop of a wave that computes what a scatter writes, for it alone.
 pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Option<(usize, &'a Loop)> {
     let Region::Call { node, args, .. } = &fused.regions[put] else { return None };
-    if fused.graph.nodes[*node].op.name != op::SCATTER {
-        return None;
-    }
-    let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[2].root))?;
+    let (_, source) = put_operands(fused.graph.nodes[*node].op.name)?;
+    let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[source].root))?;
     a_loop(fused, r).map(|l| (r, l))
 }
 
-/// True if a wave has only scatters of one element along the axis, whose operands come from the pointwise loops of
-/// the wave before, or from earlier.
+/// True if a wave has only scatters of one element along the axis, or writes to KV caches, whose operands come from the
+/// pointwise loops of the wave before, or from earlier.
 fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
     let is_plain = |r: usize| a_loop(fused, r).is_some_and(horizontal::is_plain);
     let fits = |r: usize| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
         let n = &fused.graph.nodes[*node];
-        let is_put = n.op.name == op::SCATTER && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
+        let Some((places, from)) = put_operands(n.op.name) else { return false };
+        let is_one = |axis: usize| args[1].layout.shape[axis] == 1;
+        let is_bytes = fused.graph.ty(args[0].root).dtype == DType::I8;
+        let is_put = match n.op.name {
+            op::SCATTER => n.attrs.size("axis").is_ok_and(is_one),
+            _ => !is_bytes,
+        };
         let made = |s: Slot| before.clone().any(|b| fused.regions[b].writes().contains(&s));
         let source = source_of(fused, before, r);
         let is_source = source.is_none_or(|(_, l)| {
             l.stores.len() == 1
-                && args[2].layout.is_contiguous()
-                && args[2].layout.offset == 0
-                && is_only_for(fused, args[2].root, &[r])
+                && args[from].layout.is_contiguous()
+                && args[from].layout.offset == 0
+                && is_only_for(fused, args[from].root, &[r])
         });
-        is_put && is_source && args[1].layout.offset == 0 && !made(args[0].root) && !made(args[1].root)
+        let is_first = args[places].layout.offset == 0 || n.op.name != op::SCATTER;
+        is_put && is_source && is_first && !made(args[0].root) && !made(args[places].root)
     };
     before.clone().all(is_plain) && wave.clone().all(fits)
 }

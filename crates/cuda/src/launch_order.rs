@@ -1,9 +1,9 @@
 //! The order of launches: the program's order, with independent pointwise loops in one wave, scatters by the same
-//! index in one wave, and updates of variables in one wave at the end.
+//! index (or writes to KV caches at the same slots) in one wave, and updates of variables in one wave at the end.
 
 use crate::claims::op;
 use crate::emit::horizontal;
-use ir::Slot;
+use ir::{DType, Slot};
 use passes::{Fused, Region};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Order {
     is_update: Vec<bool>,
     /// It writes results.
     is_result: Vec<bool>,
-    /// The index of a scatter.
+    /// The index of a scatter, or the slots of a KV cache.
     puts: Vec<Option<Slot>>,
 }
 
@@ -65,6 +65,12 @@ impl Order {
         let is_update = (0..needs.len()).map(|r| plain[r].is_some() && is_result[r] && !is_read[r]).collect();
         let puts = |r: &Region| match r {
             Region::Call { node, args, .. } if graph.nodes[*node].op.name == op::SCATTER => Some(args[1].root),
+            // Rows of 8 bits have a warp each.
+            Region::Call { node, args, .. }
+                if graph.nodes[*node].op.name == op::PAGED_WRITE && graph.ty(args[0].root).dtype != DType::I8 =>
+            {
+                Some(args[2].root)
+            }
             _ => None,
         };
         let puts = fused.regions.iter().map(puts).collect();

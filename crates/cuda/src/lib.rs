@@ -7,6 +7,7 @@
 mod claims;
 mod device;
 pub mod dnn;
+mod draw_in_loops;
 mod driver;
 pub mod emit;
 mod failure_guard;

@@ -3,14 +3,14 @@
 
 use crate::claims::{claim, op};
 use crate::dnn::{self, Network};
-use crate::emit::kernels::{self, Operand};
+use crate::emit::kernels::{self, Operand, recurrent};
 use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
 use crate::failure_guard;
 use crate::fuse_launches::{self, OwnGemm};
 use crate::library::cublas::{self, Gemm};
 use crate::library::cufft::{self, Transform};
 use crate::library::epilogue::Epilogue;
-use crate::scan::ScanCode;
+use crate::scan::{self, ScanCode};
 use crate::target::{Gpu, GpuTarget};
 use ir::{Error, Graph, Layout, Meaning, Result, Slot};
 use passes::{Address, Fused, Loop, MemoryPlan, Plan, Region, Step, Watch, view_of};
@@ -182,6 +182,10 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         return Ok(Some(Code::Fft { transform, around: cufft::around(&operands), operands }));
     }
     if n.op.name == op::SCAN {
+        let body = scan::optimized(n.attrs.graph("body")?, gpu)?;
+        if let Some(code) = recurrent::persistent(&n.attrs, &body, &args, &outs, gpu.capability.0) {
+            return Ok(Some(Code::Kernels(code)));
+        }
         return Ok(Some(Code::Scan(Box::new(ScanCode::new(n, &args, &outs, gpu)?))));
     }
     let own = || kernels::kernels(n, &args, &outs, gpu.capability.0, read(fused, &outs)).map(Code::Kernels);
@@ -243,7 +247,7 @@ pub fn lower(fused: &Fused, memory: &MemoryPlan, code: &mut [Option<Code>], majo
     for wave in &fused.waves {
         let launches = match fuse_launches::own_gemm(fused, wave, major) {
             Some((gemm, own)) => Some(l.gemm_launches(wave, gemm, own, last.is_some())),
-            None if wave.len() > 1 => Some(l.horizontal(wave)),
+            None if wave.len() > 1 => Some(fuse_launches::histogram(fused, wave).unwrap_or_else(|| l.horizontal(wave))),
             None => last.as_ref().and_then(|before| l.cached_attention(wave.start, before)),
         };
         match launches {
@@ -346,9 +350,12 @@ impl<'a> Lowering<'a> {
         launches
     }
 
-    /// A loop whose result is scattered into another value as it is computed.
+    /// A loop whose result is scattered into another value, or written to a KV cache, as it is computed.
     fn scatter(&self, region: usize, l: &Loop) -> Option<horizontal::Part> {
         let (node, args, outs) = self.fused.call(region)?;
+        if self.fused.graph.nodes[node].op.name == op::PAGED_WRITE {
+            return Some(horizontal::Part::of_paged_write(l, &self.fused.graph, &args[2], &outs[0]));
+        }
         let axis = self.fused.graph.nodes[node].attrs.size("axis").ok()?;
         Some(horizontal::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
     }

@@ -35,6 +35,9 @@ impl Program for Planned {
     fn run(&self, _: &mut [Buffer]) -> Result<Vec<Buffer>> {
         Err(Error::new(ErrorKind::Device, "the program was planned without a GPU and cannot run"))
     }
+    fn work(&self) -> Option<runtime::Work> {
+        Some(runtime::work(&self.0.plan))
+    }
     fn sources(&self) -> String {
         self.0.sources()
     }

@@ -500,8 +500,9 @@ impl Program for Compiled {
         let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
         bases.push(workspace.as_ref().map_or(0, |b| b.address));
         self.replay(&bases)?;
+        let run = Some(self.context.note_run()?);
         let hold = |block: &Arc<Block>, ty: &Type| {
-            Buffer::Device(Arc::new(DeviceValue { block: block.clone(), ty: ty.clone() }))
+            Buffer::Device(Arc::new(DeviceValue { block: block.clone(), ty: ty.clone(), run }))
         };
         let result = |(source, ty): &(Source, Type)| match *source {
             Source::Input(k) => hold(&blocks[k], ty),
@@ -513,6 +514,10 @@ impl Program for Compiled {
         // Nothing is left of an input whose memory a result has taken over.
         gone.into_iter().for_each(|k| inputs[k] = Buffer::Host(Literal::nothing()));
         Ok(answers)
+    }
+
+    fn work(&self) -> Option<runtime::Work> {
+        Some(runtime::work(&self.lowered.plan))
     }
 
     fn explain(&self) -> String {

@@ -74,6 +74,6 @@ impl ScanCode {
 }
 
 /// A sub-graph after every pass.
-fn optimized(g: &Graph, gpu: Gpu) -> Result<Graph> {
+pub fn optimized(g: &Graph, gpu: Gpu) -> Result<Graph> {
     passes::optimize(g, &|n, t| claims(n, t, gpu.capability, gpu.supports), &reference::run_node)
 }

@@ -2,6 +2,7 @@
 
 use crate::claims::claim;
 use crate::dnn::{self, Network};
+use crate::draw_in_loops::draw_in_loops;
 use crate::emit::kernels::attention;
 use crate::emit::{self, Arg};
 use crate::failure_guard;
@@ -82,6 +83,7 @@ impl Target for GpuTarget<'_> {
             Stage::regions("rematerialize", rematerialize),
             Stage::regions("launch_order", launch_order),
             Stage::regions("fuse_launches", |f| fuse_launches(f, self.gpu.capability.0)),
+            Stage::regions("draw_in_loops", |f| draw_in_loops(f, self.gpu.capability.0)),
         ]
     }
     fn row_max(&self, rows: usize) -> usize {

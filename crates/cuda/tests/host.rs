@@ -9,7 +9,8 @@ use talweg_cuda::target::{Gpu, claims};
 
 /// Ops that compute on the host. Collectives may: NCCL takes them over where it is asked for.
 const ON_HOST: &[&str] = &[
-    // The int8 activations of CPUs, and caches of 8 bits.
+    // Weights as CPUs read them, and caches of 8 bits.
+    "expert_matmul",
     "quantized_matmul",
     "paged_attention",
     // Between processes.

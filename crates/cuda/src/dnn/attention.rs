@@ -7,7 +7,7 @@
 use super::{ALIGN, At, Kind, Network, Node, Planned, Point, accepts, joined, laid, row_major, turned};
 use crate::claims::Claim;
 use crate::emit::Kernel;
-use crate::emit::kernels::attention::attention as decode;
+use crate::emit::kernels::attention::{attention as decode, attention_turned};
 use crate::emit::kernels::{Operand, attention_inputs};
 use crate::rewrite::rows;
 use ir::{Attrs, DType, FlatNode, Shape, Type};
@@ -23,6 +23,7 @@ pub static CLAIMS: &[Claim] = &[
     },
     Claim {
         op: rows::ATTENTION.name,
+        kernels: attention_turned,
         network: |attrs, args, outs| attention(attrs, args, &turned(outs, 1)),
         around: |args, outs| around(args, Some([&turned(outs, 1)[0], &outs[1]])),
         ..FORWARD

@@ -6,6 +6,7 @@ use super::{ALIGN, At, Form, Kind, Network, Node, Point, Tensor, Window};
 use crate::driver::context::{Context, failed};
 use crate::flags::{Flag, is_on};
 use crate::library::cublas::WORKSPACE;
+use crate::library::cudnn as functions;
 use cudarc::cudnn::sys;
 use cudarc::driver::sys as driver;
 use ir::{Error, ErrorKind, Result};
@@ -38,17 +39,16 @@ unsafe impl Sync for Dnn {}
 impl Dnn {
     /// Loads it; the context is current.
     pub fn new(stream: driver::CUstream) -> Result<Dnn> {
-        // SAFETY: it only tries to load the library by its usual names.
-        if !unsafe { sys::is_culib_present() } {
+        if !functions::is_present() {
             let e = "cuDNN (libcudnn.so) was not found; it comes from NVIDIA or PyPI's nvidia-cudnn-cu13";
             return Err(Error::new(ErrorKind::Device, e));
         }
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle is written before it is used and lives as long as the process.
         unsafe {
-            ask("cuDNN does not start", sys::cudnnCreate(&mut handle))?;
-            ask("cuDNN", sys::cudnnSetStream(handle, stream.cast()))?;
-            Ok(Dnn { handle, version: sys::cudnnGetVersion() })
+            ask("cuDNN does not start", functions::cudnnCreate(&mut handle))?;
+            ask("cuDNN", functions::cudnnSetStream(handle, stream.cast()))?;
+            Ok(Dnn { handle, version: functions::cudnnGetVersion() })
         }
     }
 }
@@ -61,7 +61,7 @@ fn ask(what: &str, status: sys::cudnnStatus_t) -> Result<()> {
     let mut text = [0u8; 512];
     // SAFETY: the buffer has the size that is said.
     let why = unsafe {
-        sys::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len());
+        functions::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len());
         CStr::from_bytes_until_nul(&text).map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
     };
     Err(Error::new(ErrorKind::Device, format!("{what}: {status:?} {why}")))
@@ -73,7 +73,7 @@ impl Drop for Desc {
     fn drop(&mut self) {
         // SAFETY: made by `new`, destroyed once.
         unsafe {
-            let _ = sys::cudnnBackendDestroyDescriptor(self.0);
+            let _ = functions::cudnnBackendDestroyDescriptor(self.0);
         }
     }
 }
@@ -82,13 +82,19 @@ impl Desc {
     fn new(kind: D) -> Result<Desc> {
         let mut d = std::ptr::null_mut();
         // SAFETY: the descriptor is written before it is used.
-        ask("a descriptor of cuDNN", unsafe { sys::cudnnBackendCreateDescriptor(kind, &mut d) })?;
+        ask("a descriptor of cuDNN", unsafe { functions::cudnnBackendCreateDescriptor(kind, &mut d) })?;
         Ok(Desc(d))
     }
     fn set<V>(&self, name: A, kind: T, values: &[V]) -> Result<()> {
         // SAFETY: the values have the library's type for this kind of attribute, and are copied.
         let status = unsafe {
-            sys::cudnnBackendSetAttribute(self.0, name, kind, values.len() as i64, values.as_ptr().cast::<c_void>())
+            functions::cudnnBackendSetAttribute(
+                self.0,
+                name,
+                kind,
+                values.len() as i64,
+                values.as_ptr().cast::<c_void>(),
+            )
         };
         ask(&format!("cuDNN, {name:?}"), status)
     }
@@ -104,14 +110,14 @@ impl Desc {
     }
     fn finalize(&self) -> Result<()> {
         // SAFETY: the descriptor is alive.
-        ask("cuDNN", unsafe { sys::cudnnBackendFinalize(self.0) })
+        ask("cuDNN", unsafe { functions::cudnnBackendFinalize(self.0) })
     }
     fn get_int(&self, name: A) -> Result<i64> {
         let (mut value, mut count) = (0i64, 0i64);
         // SAFETY: there is room for the one number that is asked for.
         let status = unsafe {
             let to = (&raw mut value).cast::<c_void>();
-            sys::cudnnBackendGetAttribute(self.0, name, T::CUDNN_TYPE_INT64, 1, &mut count, to)
+            functions::cudnnBackendGetAttribute(self.0, name, T::CUDNN_TYPE_INT64, 1, &mut count, to)
         };
         ask(&format!("cuDNN, {name:?}"), status)?;
         Ok(value)
@@ -410,10 +416,13 @@ fn is_admitted(config: &Desc, network: &Network) -> Result<bool> {
     unsafe {
         let to = (&raw mut raw).cast::<c_void>();
         let kind = T::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-        ask("cuDNN", sys::cudnnBackendGetAttribute(config.0, A::CUDNN_ATTR_ENGINECFG_ENGINE, kind, 1, &mut count, to))?;
+        ask(
+            "cuDNN",
+            functions::cudnnBackendGetAttribute(config.0, A::CUDNN_ATTR_ENGINECFG_ENGINE, kind, 1, &mut count, to),
+        )?;
         let (name, kind) = (A::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, T::CUDNN_TYPE_NUMERICAL_NOTE);
         let to = notes.as_mut_ptr().cast::<c_void>();
-        ask("cuDNN", sys::cudnnBackendGetAttribute(engine.0, name, kind, NOTES_MAX as i64, &mut count, to))?;
+        ask("cuDNN", functions::cudnnBackendGetAttribute(engine.0, name, kind, NOTES_MAX as i64, &mut count, to))?;
     }
     let found = &notes[..count.clamp(0, NOTES_MAX as i64) as usize];
     Ok(!found.iter().any(|n| refused.contains(n)))
@@ -432,7 +441,7 @@ fn configs(graph: &Desc, mode: sys::cudnnBackendHeurMode_t) -> Result<Vec<Desc>>
     let mut count = 0;
     // SAFETY: there is room for as many descriptors as are asked for, each made above.
     let status = unsafe {
-        sys::cudnnBackendGetAttribute(
+        functions::cudnnBackendGetAttribute(
             d.0,
             A::CUDNN_ATTR_ENGINEHEUR_RESULTS,
             T::CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -478,7 +487,7 @@ fn execute(c: &Context, n: &Network, plan: &Desc, given: &[u64], scratch: u64, w
     pack.set(A::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, T::CUDNN_TYPE_VOID_PTR, &[workspace as *const c_void])?;
     pack.finalize()?;
     // SAFETY: the pointers are to memory of the tensors' sizes, alive in the stream's order.
-    ask("cuDNN", unsafe { sys::cudnnBackendExecute(dnn.handle, plan.0, pack.0) })
+    ask("cuDNN", unsafe { functions::cudnnBackendExecute(dnn.handle, plan.0, pack.0) })
 }
 
 /// Which of several plans is fastest, on memory of any content.

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, ReentrantMutex};
 use runtime::Memory;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Kernels compiled as one unit: starting the compiler costs more than one of them.
@@ -25,6 +25,9 @@ const TOGETHER: usize = 16;
 
 /// Times that memory is cleared before short work is timed.
 const CLEARINGS: usize = 4;
+
+/// Runs whose ends are known one by one.
+const RUNS: usize = 16;
 
 /// A failure of the device.
 pub fn failed(what: &str, e: impl std::fmt::Debug) -> Error {
@@ -94,6 +97,13 @@ pub struct Context {
     pub(crate) choices: TunedAlgorithms,
     /// Begin and end of what is timed.
     events: [sys::CUevent; 2],
+    /// Where one stream waits for another.
+    turn: sys::CUevent,
+    /// The ends of the latest runs, by number, and how many there were.
+    ends: [sys::CUevent; RUNS],
+    runs: AtomicU64,
+    /// Results are copied to the host here, so that nobody waits for later runs.
+    copies: sys::CUstream,
     /// Working memory of products, which run one after the other.
     workspace: OnceLock<Result<u64>>,
     /// DeviceValue while work is put on the stream, so that what is captured is one program's.
@@ -191,6 +201,9 @@ impl Context {
         // SAFETY: just written.
         let status = unsafe { (*report).status };
         let event = || cu::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(bad);
+        let end = || cu::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(bad);
+        let ends = (0..RUNS).map(|_| end()).collect::<Result<Vec<_>>>()?;
+        let ends = ends.try_into().map_err(|_| Error::bug("an event for each run"))?;
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
             // Some instructions are of this one generation alone.
@@ -211,6 +224,10 @@ impl Context {
             ready: Mutex::default(),
             choices: TunedAlgorithms::default(),
             events: [event()?, event()?],
+            turn: end()?,
+            ends,
+            runs: AtomicU64::new(0),
+            copies: cu::stream::create(cu::stream::StreamKind::NonBlocking).map_err(bad)?,
             workspace: OnceLock::new(),
             order: ReentrantMutex::new(()),
         }))
@@ -360,6 +377,30 @@ impl Context {
         copied.map_err(|e| failed(&format!("{}: copying from it", self.name), e))?;
         self.synchronize()
     }
+    /// Notes that all of a run is on the stream; its number. The caller holds the order.
+    pub fn note_run(&self) -> Result<u64> {
+        let run = self.runs.load(Ordering::Relaxed);
+        // SAFETY: events and stream live as long as the context.
+        let noted = unsafe { cu::event::record(self.ends[run as usize % RUNS], self.stream) };
+        noted.map_err(|e| failed(&self.name, e))?;
+        self.runs.store(run + 1, Ordering::Relaxed);
+        Ok(run)
+    }
+    /// Copies bytes to the host when a run has ended; later ones may still be on their way. If many have begun since,
+    /// one of those is waited for.
+    pub fn download_after(&self, run: u64, from: u64, bytes: &mut [u8]) -> Result<()> {
+        self.enter()?;
+        let bad = |e| failed(&format!("{}: copying from it", self.name), e);
+        let at_once = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the caller's block holds at least as many bytes and is not written again; the copy is waited for.
+        unsafe {
+            cu::stream::wait_event(self.copies, self.ends[run as usize % RUNS], at_once).map_err(bad)?;
+            cu::memcpy_dtoh_async(bytes, from, self.copies).map_err(bad)?;
+            cu::stream::synchronize(self.copies).map_err(bad)?;
+        }
+        // SAFETY: mapped for as long as the context lives; a run that has ended has written what it reports.
+        if unsafe { (&raw const (*self.report).launch).read_volatile() } == 0 { Ok(()) } else { self.synchronize() }
+    }
     /// Copies bytes within the device, in the stream's order.
     pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
@@ -389,6 +430,34 @@ impl Context {
         if self.enter().is_ok() {
             let _ = cu::ctx::synchronize();
         }
+    }
+    /// One stream waits for what another has so far; the host does not.
+    fn turn(&self, before: sys::CUstream, after: sys::CUstream) -> Result<()> {
+        let bad = |e| failed(&self.name, e);
+        let _order = self.order.lock();
+        self.enter()?;
+        // SAFETY: the event and our stream live as long as the context; the other is its library's, which gave it.
+        unsafe {
+            cu::event::record(self.turn, before).map_err(bad)?;
+            let at_once = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            cu::stream::wait_event(after, self.turn, at_once).map_err(bad)
+        }
+    }
+    /// Ours waits for another library's stream. What went wrong in earlier runs, as far as it is known, is reported.
+    pub fn follow(&self, stream: u64) -> Result<()> {
+        // SAFETY: the report lives as long as the context, and whoever writes it writes whole numbers.
+        if unsafe { self.report.read_volatile() }.launch != 0 {
+            self.synchronize()?;
+        }
+        self.turn(stream as sys::CUstream, self.stream)
+    }
+    /// Another library's stream waits for ours.
+    pub fn lead(&self, stream: u64) -> Result<()> {
+        self.turn(self.stream, stream as sys::CUstream)
+    }
+    /// Ours waits for another library's stream. An error is reported when a result is read.
+    pub fn wait_for_stream(&self, stream: u64) {
+        let _ = self.turn(stream as sys::CUstream, self.stream);
     }
     /// Waits for everything on the stream, and reports what went wrong in it.
     pub fn synchronize(&self) -> Result<()> {

@@ -175,6 +175,11 @@ impl<'a> Body<'a> {
         let Step::Load { root, .. } = self.l.steps[step] else { return false };
         claim(self.graph.node(root).op.name).is_some_and(|c| c.is_index)
     }
+    /// True for a load of random bits that is computed from the draw's key, which is stored instead.
+    pub fn is_drawn(&self, step: usize) -> bool {
+        let Step::Load { root, .. } = self.l.steps[step] else { return false };
+        claim(self.graph.node(root).op.name).is_some_and(|c| c.is_key)
+    }
     /// The needed loads: step, strides, offset.
     pub fn loads(&self) -> impl Iterator<Item = (usize, &[isize], usize)> + '_ {
         self.steps().filter_map(|i| match &self.l.steps[i] {
@@ -189,7 +194,8 @@ impl<'a> Body<'a> {
     }
     /// Elements a thread handles side by side.
     pub fn width(&self) -> usize {
-        let loads = self.loads().filter(|(i, ..)| !self.is_counted(*i)).map(|(i, s, _)| (s, self.dtype(i).size()));
+        let is_read = |i: usize| !self.is_counted(i) && !self.is_drawn(i);
+        let loads = self.loads().filter(|(i, ..)| is_read(*i)).map(|(i, s, _)| (s, self.dtype(i).size()));
         let stores = self.stores.iter().map(|s| (s.strides.as_slice(), self.graph.ty(s.slot).dtype.size()));
         access::width(self.l, &loads.chain(stores).collect::<Vec<_>>())
     }
@@ -336,6 +342,14 @@ impl<'b, 'a> Writer<'b, 'a> {
         let ty = scalar::stored(self.body.dtype(step));
         let index = access::index(strides, *offset, at);
         let text = match access::how(strides, *offset, width) {
+            How::Vector if self.body.is_drawn(step) && width.is_multiple_of(4) => (0..width / 4)
+                .map(|n| format!("draw_four({p}, ({index}) / 4 + {n}, {name}.at + {});\n", 4 * n))
+                .collect(),
+            _ if self.body.is_drawn(step) => {
+                let by = strides.last().copied().unwrap_or(0);
+                let one = |v: usize| format!("{name}.at[{v}] = draw_one({p}, {index} + {});\n", by * v as isize);
+                (0..width).map(one).collect()
+            }
             How::Vector => format!("{name} = *(const pack<{ty}, {width}>*)({p} + ({index}));\n"),
             how => {
                 let by = if let How::Apart(s) = how { s } else { 0 };
@@ -350,6 +364,44 @@ impl<'b, 'a> Writer<'b, 'a> {
         };
         self.put(text);
     }
+    /// Reads a vector whose elements lie a few apart through all that lie between them, in aligned accesses of 16 bytes
+    /// which other loads of the same value share; false where that cannot be.
+    pub fn load_between(&mut self, step: usize, at: &[String], width: usize, read: &mut Vec<(Slot, usize)>) -> bool {
+        let b = self.body;
+        let Step::Load { root, strides, offset } = &b.l.steps[step] else { unreachable!("a load") };
+        let How::Apart(by @ 2..=4) = access::how(strides, *offset, width) else { return false };
+        let (by, dtype) = (by as usize, b.dtype(step));
+        let (each, first) = (16 / dtype.size(), offset / by * by);
+        let others = strides.iter().rev().skip(1);
+        let is_even = |n: usize| n.is_multiple_of(each);
+        let span: usize = strides.iter().zip(&b.l.dims).map(|(s, d)| s.unsigned_abs() * (d - 1)).sum();
+        let is_aligned =
+            is_even(width * by) && is_even(first) && others.clone().all(|s| *s >= 0 && is_even(*s as usize));
+        if b.is_drawn(step) || !is_aligned || first + span + by > b.graph.ty(*root).shape.count() {
+            return false;
+        }
+        // Loads that differ in their first element only.
+        let alike = |(r, f): &(Slot, usize)| *r == *root && *f == first;
+        let ty = scalar::stored(dtype);
+        let name = match read.iter().position(alike) {
+            Some(k) => format!("z{k}"),
+            None => {
+                let name = format!("z{}", read.len());
+                read.push((*root, first));
+                let (p, index) = (self.source(step), access::index(strides, first, at));
+                self.put(format!("pack<{ty}, {each}> {name}[{}];\n", width * by / each));
+                for k in 0..width * by / each {
+                    self.put(format!("{name}[{k}] = *(const pack<{ty}, {each}>*)({p} + ({index} + {}));\n", k * each));
+                }
+                name
+            }
+        };
+        for v in 0..width {
+            let n = v * by + offset % by;
+            self.put(format!("q{step}.at[{v}] = {name}[{}].at[{}];\n", n / each, n % each));
+        }
+        true
+    }
     /// The statements that compute every step at one point; their names.
     pub fn steps_at(&mut self, at: &[String]) -> Vec<Option<String>> {
         self.steps_given(at, &[])
@@ -363,9 +415,14 @@ impl<'b, 'a> Writer<'b, 'a> {
             match &b.l.steps[i] {
                 Step::Load { strides, offset, .. } => {
                     let known = given.iter().find(|(step, _)| *step == i).map(|(_, name)| name.clone());
-                    let x = known
-                        .or_else(|| b.counted(i, at))
-                        .unwrap_or_else(|| format!("get({}[{}])", self.source(i), access::index(strides, *offset, at)));
+                    let x = known.or_else(|| b.counted(i, at)).unwrap_or_else(|| {
+                        let (p, place) = (self.source(i), access::index(strides, *offset, at));
+                        if b.is_drawn(i) {
+                            format!("get(draw_one({p}, {place}))")
+                        } else {
+                            format!("get({p}[{place}])")
+                        }
+                    });
                     self.put(format!("const {} t{i} = {x};\n", Class::of(b.dtype(i)).c()));
                     names[i] = Some(format!("t{i}"));
                 }

@@ -3,6 +3,7 @@
 
 use super::body::{Body, Writer};
 use super::kernels::{self, Operand};
+use super::pointwise::BLOCK;
 use super::{Arg, Kernel, access, pointwise, scalar, transpose};
 use ir::Graph;
 use passes::{Loop, Step};
@@ -60,6 +61,35 @@ impl Part {
         params.extend([format!("{ty}* __restrict__ y"), "Report* report".to_string(), "long long launch".to_string()]);
         list.extend([Arg::Value(index.slot), Arg::Value(y.slot), Arg::Report, Arg::Launch]);
         Part { text, params, grid: count.div_ceil(pointwise::BLOCK), args: vec![list] }
+    }
+    /// A plain loop of one result, rows of which go into a KV cache `y` at slots.
+    pub fn of_paged_write(l: &Loop, graph: &Graph, slots: &Operand, y: &Operand) -> Part {
+        let b = Body::new(l, graph, false, |_| true, true);
+        let count: usize = l.dims.iter().product();
+        let mut w = Writer::new(&b);
+        let (text, at) = access::split(&l.dims, "n", "n");
+        w.put(format!(
+            "typedef {} idx;\nconst idx n = (idx)blockIdx.x * {BLOCK} + threadIdx.x;\nif (n >= {count}) return;\n{text}\n",
+            b.idx()
+        ));
+        let names = w.steps_at(&at);
+        let (row, all) = (y.ty.shape[2] * y.ty.shape[3], y.ty.shape[0] * y.ty.shape[1]);
+        for s in &b.stores {
+            w.put(format!(
+                "const idx i = {index};\nconst long long slot = slots[{first} + i / {row}];\n\
+                 if (slot >= 0 && slot < {all}) y[{offset} + slot * {row} + i % {row}] = put_{dtype}({value});\n",
+                index = access::index(&s.strides, 0, &at),
+                first = slots.layout.offset,
+                offset = y.layout.offset,
+                dtype = y.ty.dtype,
+                value = b.val(s.step as usize, &names).text,
+            ));
+        }
+        let (text, mut params, mut list) = w.parts();
+        params.push(format!("const {}* __restrict__ slots", scalar::stored(slots.ty.dtype)));
+        params.push(format!("{}* __restrict__ y", scalar::stored(y.ty.dtype)));
+        list.extend([Arg::Value(slots.slot), Arg::Value(y.slot)]);
+        Part { text, params, grid: count.div_ceil(BLOCK), args: vec![list] }
     }
     /// A kernel that has a thread for each element; `None` for others.
     pub fn of_kernel(k: &Kernel) -> Option<Part> {

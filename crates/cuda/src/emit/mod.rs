@@ -4,6 +4,7 @@
 //! and bounds that are not needed; equal text is compiled once.
 
 mod access;
+mod across_rows;
 mod body;
 mod columns;
 pub mod gemv;
@@ -22,6 +23,8 @@ mod transpose;
 use body::Body;
 use ir::{Graph, Slot};
 use passes::{Along, Loop, Step};
+
+pub use transpose::fits as transpose_fits;
 
 /// The longest row that is reduced inside a kernel whose later steps use the result. A block has
 /// a row, so only where there are many rows may they be long.
@@ -123,6 +126,9 @@ pub fn unit(sources: &[&str]) -> String {
     if has(&["Partial<", "store_row<"]) {
         text += include_str!("kernels/paged.cu");
     }
+    if has(&["Seen<"]) {
+        text += include_str!("kernels/paged_mma.cu");
+    }
     for (i, s) in sources.iter().enumerate() {
         // After the bounds: the text of an op of the program's own may come before.
         let mut source = s.replacen(") run(", &format!(") run{i}("), 1);
@@ -155,7 +161,10 @@ pub fn lower(l: &Loop, graph: &Graph, in_place: bool, major: u32) -> Lowered {
     let columns = has(&|along, row, after| along == Along::Column && !row && after);
     let mut out = Lowered { kernels: Vec::new(), finals: Vec::new(), scratch: 0 };
     if in_row {
-        rows::lower(&Body::new(l, graph, in_place, |_| true, true), major, &mut out);
+        let body = Body::new(l, graph, in_place, |_| true, true);
+        if !across_rows::lower(&body, &mut out) {
+            rows::lower(&body, major, &mut out);
+        }
     } else if row_after && columns {
         // What is reduced along rows first: the second kernel may write over what both read.
         split_rows::lower(&Body::new(l, graph, in_place, |a| a == Along::Row, false), &mut out);

@@ -55,11 +55,21 @@ pub fn lower(b: &Body, out: &mut Lowered) {
 /// Everything at one vector of points: loads, steps, what `and` adds, stores.
 pub fn element(w: &mut Writer, b: &Body, at: &[String], width: usize, and: impl Fn(&mut Writer, &[Option<String>])) {
     let loads: Vec<usize> = b.loads().map(|(i, ..)| i).filter(|&i| !b.is_counted(i)).collect();
+    let mut read = Vec::new();
     for &i in &loads {
         w.put(format!("pack<{}, {width}> q{i};\n", scalar::stored(b.dtype(i))));
-        w.load(i, at, width, "");
+        if !(is_alike(b, &loads) && w.load_between(i, at, width, &mut read)) {
+            w.load(i, at, width, "");
+        }
     }
     loaded(w, b, at, width, and);
+}
+
+/// True if all loads have the same strides where they have elements of a vector apart.
+fn is_alike(b: &Body, loads: &[usize]) -> bool {
+    let strides = |i: usize| if let Step::Load { strides, .. } = &b.l.steps[i] { strides.as_slice() } else { &[] };
+    let mut apart = loads.iter().map(|&i| strides(i)).filter(|s| s.last().is_some_and(|&s| s > 1));
+    apart.next().is_none_or(|first| apart.all(|s| s == first))
 }
 
 /// The same behind the loads, which are there as `q{step}`.

@@ -262,6 +262,18 @@ FN void philox(unsigned c[4], unsigned k0, unsigned k1) {
     }
 }
 
+// Four neighbors of a draw, or one of them, from its key.
+FN void draw_four(const unsigned* key, unsigned long long block, unsigned* to) {
+    unsigned c[4] = {(unsigned)block, (unsigned)(block >> 32), key[2], key[3]};
+    philox(c, key[0], key[1]);
+    for (int i = 0; i < 4; i++) to[i] = c[i];
+}
+FN unsigned draw_one(const unsigned* key, unsigned long long at) {
+    unsigned c[4];
+    draw_four(key, at / 4, c);
+    return at % 4 == 0 ? c[0] : at % 4 == 1 ? c[1] : at % 4 == 2 ? c[2] : c[3];
+}
+
 struct Sum { template <typename T> FN T of(T a, T b) { return a + b; } };
 struct Prod { template <typename T> FN T of(T a, T b) { return a * b; } };
 struct Max { template <typename T> FN T of(T a, T b) { return fmax_nan(a, b); } };
@@ -346,6 +358,15 @@ FN void bring(void* to, const void* from, unsigned bytes, unsigned long long* b)
 FN void barrier_wait(unsigned long long* b, unsigned parity) {
     asm volatile("{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra wait;\ndone:\n}"
         :: "r"(shared_at(b)), "r"(parity) : "memory");
+}
+// Four floats that block `n` of the cluster has where this one has `at`.
+FN float4 far_four(const float* at, int n) {
+    unsigned there;
+    float4 x;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(at)), "r"(n));
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+        : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(there) : "memory");
+    return x;
 }
 // What block `n` of the cluster has where this one has `at`.
 template <typename T> FN T of_block(const T* at, int n) {

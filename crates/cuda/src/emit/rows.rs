@@ -20,11 +20,15 @@ const HELD_MAX: usize = 32;
 /// Elements of a thread beyond which values are computed again rather than kept.
 const KEPT_MAX: usize = 16;
 
+/// The first generation of GPUs with clusters, and the most blocks of one.
+const CLUSTERS_FROM: u32 = 9;
+const CLUSTER_MAX: usize = 8;
+
 /// Bytes that are asked for at once.
 const LINE: usize = 128;
 
 /// The phase of each step: when it is computed, and from when on it can be used.
-fn phases(b: &Body) -> Vec<usize> {
+pub fn phases(b: &Body) -> Vec<usize> {
     let mut usable = vec![0; b.l.steps.len()];
     for i in b.steps() {
         let from = b.args(i).iter().map(|&a| usable[a]).max().unwrap_or(0);
@@ -62,7 +66,7 @@ fn held(b: &Body, s: &Geometry) -> usize {
 }
 
 /// True if something is written over what a later phase reads.
-fn must_hold(b: &Body, usable: &[usize]) -> bool {
+pub fn must_hold(b: &Body, usable: &[usize]) -> bool {
     let last = b.steps().map(|i| when(b, usable, i)).max().unwrap_or(0);
     b.in_place && b.stores.iter().any(|s| usable[s.step as usize] < last)
 }
@@ -72,10 +76,14 @@ pub fn lower(b: &Body, major: u32, out: &mut Lowered) {
     let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
     let mut r = Rows::new(b, &reductions, Geometry::new(b, !reductions.is_empty()), None);
     r.stage(&reductions, major);
+    r.spread(&reductions, major);
     r.phases(&reductions);
     r.end(&reductions, out);
-    let Rows { w, geometry, ahead, is_long, .. } = r;
-    let mut kernel = w.finish(geometry.grid, geometry.block());
+    let Rows { w, geometry, ahead, is_long, cluster, .. } = r;
+    let mut kernel = w.finish(geometry.grid, geometry.block() / cluster);
+    if cluster > 1 {
+        kernel.spread_over_clusters(cluster);
+    }
     if let Some(ahead) = ahead {
         kernel.shared = ahead.bytes() as u32;
         if is_long {
@@ -111,6 +119,8 @@ struct Rows<'b, 'a> {
     own: Option<Slot>,
     /// Rows in shared memory.
     ahead: Option<Ahead>,
+    /// Blocks of a row, which see each other's shared memory.
+    cluster: usize,
 }
 
 /// A walk over the row: what is computed in it.
@@ -139,7 +149,7 @@ impl<'b, 'a> Rows<'b, 'a> {
         let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
         let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &geometry) <= HELD_MAX;
         let names = vec![None; b.l.steps.len()];
-        Rows { w: Writer::new(b), b, usable, crossing, geometry, is_long, is_held, names, own, ahead: None }
+        Rows { w: Writer::new(b), b, usable, crossing, geometry, is_long, is_held, names, own, ahead: None, cluster: 1 }
     }
 
     /// Decides whether rows are brought to shared memory ahead of time: where a block has many that are long,
@@ -159,6 +169,25 @@ impl<'b, 'a> Rows<'b, 'a> {
             if is_short {
                 self.geometry.widen(self.b.l.columns());
             }
+        }
+    }
+
+    /// Gives each of the rows that a block would read several times a cluster of blocks, which keeps it in registers.
+    fn spread(&mut self, reductions: &[Reduction], major: u32) {
+        let Geometry { width, lanes, .. } = self.geometry;
+        let (rows, vectors) = (self.b.l.rows(), self.b.l.columns() / width);
+        let is_slow = self.is_long && lanes == LANES_MAX && self.ahead.is_none() && self.own.is_none();
+        if major < CLUSTERS_FROM || !is_slow || !reductions.is_empty() {
+            return;
+        }
+        let fits = |n: &usize| vectors.div_ceil(LANES_MAX * n) * width <= KEPT_MAX;
+        let Some(least) = [2, 4, CLUSTER_MAX].into_iter().find(fits) else { return };
+        let cluster = if rows * least < prefetch::BLOCKS { CLUSTER_MAX } else { least };
+        let (lanes, each) = (LANES_MAX * cluster, vectors.div_ceil(LANES_MAX * cluster));
+        let geometry = Geometry { width, lanes, each, rows: 1, grid: rows * cluster };
+        let body = self.b;
+        if held(body, &geometry) <= HELD_MAX {
+            *self = Rows { cluster, ..Rows::new(body, reductions, geometry, None) };
         }
     }
 
@@ -244,13 +273,21 @@ impl<'b, 'a> Rows<'b, 'a> {
                 w.accumulator(r);
             }
         }
-        w.put(format!("const int lane = threadIdx.x % {lanes}, group = threadIdx.x / {lanes};\n"));
+        let cluster = self.cluster;
+        w.put(match cluster {
+            1 => format!("const int lane = threadIdx.x % {lanes}, group = threadIdx.x / {lanes};\n"),
+            n => format!("const int lane = threadIdx.x + blockIdx.x % {n} * {LANES_MAX}, group = 0;\n"),
+        });
         self.begin_ahead();
         let is_ahead = self.ahead.is_some() && !self.is_long;
         let w = &mut self.w;
         let total = b.l.rows();
-        let start = if self.own.is_some() { "0".to_string() } else { format!("blockIdx.x * {rows}u") };
-        w.put(format!("for (idx first = {start}; first < {total}u; first += {}u) {{\n", grid * rows));
+        let start = match self.own {
+            Some(_) => "0".to_string(),
+            None if cluster > 1 => format!("blockIdx.x / {cluster}u"),
+            None => format!("blockIdx.x * {rows}u"),
+        };
+        w.put(format!("for (idx first = {start}; first < {total}u; first += {}u) {{\n", grid * rows / cluster));
         let idle = !total.is_multiple_of(rows);
         if idle {
             w.put(format!("const bool live = first + group < {total}u;\n"));
@@ -602,6 +639,9 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Combines what the threads of a row have; every thread gets the results as `u{step}`.
     fn reduce(&mut self, inner: &[Reduction]) {
+        if self.cluster > 1 {
+            return self.reduce_cluster(inner);
+        }
         let lanes = self.geometry.lanes;
         let warps = lanes / 32;
         for r in inner {
@@ -625,12 +665,45 @@ impl<'b, 'a> Rows<'b, 'a> {
         }
     }
 
+    /// The same where the threads are those of a cluster of blocks.
+    fn reduce_cluster(&mut self, inner: &[Reduction]) {
+        if inner.is_empty() {
+            return;
+        }
+        for r in inner {
+            let (s, c, op) = (r.step, r.class().c(), r.op());
+            self.w.put(format!(
+                "__shared__ {c} s{s}[32], b{s};\nx{s} = across<{op}, 32>(x{s});\n\
+                 if (threadIdx.x % 32 == 0) s{s}[threadIdx.x / 32] = x{s};\n"
+            ));
+        }
+        self.w.put("__syncthreads();\n");
+        for r in inner {
+            let (s, op) = (r.step, r.op());
+            self.w.put(format!("x{s} = gather<{op}, 32>(s{s});\nif (threadIdx.x == 0) b{s} = x{s};\n"));
+        }
+        self.w.put("sync_cluster();\n");
+        for r in inner {
+            let (s, c, op) = (r.step, r.class().c(), r.op());
+            let x = partials::rounded(&format!("x{s}"), r.dtype);
+            self.w.put(format!(
+                "x{s} = of_block(&b{s}, 0);\n\
+                 #pragma unroll\nfor (int n = 1; n < {}; n++) x{s} = {op}::of(x{s}, of_block(&b{s}, n));\n\
+                 const {c} u{s} = {x};\n",
+                self.cluster
+            ));
+            self.names[s] = Some(format!("u{s}"));
+        }
+    }
+
     /// Ends the loop over rows and leaves what was combined over all of them.
     fn end(&mut self, reductions: &[Reduction], out: &mut Lowered) {
         let Geometry { width, lanes, each, rows, grid } = self.geometry;
         let block = self.geometry.block();
         let (b, columns) = (self.b, self.b.l.columns());
-        if lanes > 32 && grid < b.l.rows() {
+        if self.cluster > 1 {
+            self.w.put("leave_cluster();\n");
+        } else if lanes > 32 && grid < b.l.rows() {
             // The next row must not write shared memory that is still being read.
             self.w.put("__syncthreads();\n");
         }

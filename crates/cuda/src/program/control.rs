@@ -78,7 +78,7 @@ impl Compiled {
                 true => Block::borrowed(&self.context, address, bytes),
                 false => Block::copied(&self.context, address, bytes)?,
             };
-            Ok(Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: o.ty.clone() })))
+            Ok(Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: o.ty.clone(), run: None })))
         };
         let values = args.iter().map(value).collect::<Result<Vec<Buffer>>>()?;
         let types: Vec<Type> = args.iter().map(|o| o.ty.clone()).collect();

@@ -71,6 +71,11 @@ pub static FFT_AXES: Op = kernel(
     |c| Ok(Types::from_iter([c.types[0].clone()])),
 );
 
+pub static DRAW_KEY: Op =
+    kernel("draw_key", "The key of random bits that loops draw.", &[("shape", AttrKind::Ints)], |_| {
+        Ok(Types::from_iter([Type::new(DType::U32, [4])]))
+    });
+
 /// The result of a GEMM of two matrices.
 fn product(c: &Call) -> Result<Type> {
     match (c.shape(0).dims(), c.shape(1).dims()) {

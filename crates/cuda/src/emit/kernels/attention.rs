@@ -4,6 +4,7 @@
 //! that a mask hides are not read. What the warps of a block have is put together in shared memory,
 //! what the blocks of one head have in that of their cluster.
 
+mod flash;
 mod registers;
 mod ring;
 
@@ -122,6 +123,9 @@ impl View {
 /// True if there is a kernel for an attention on GPUs of a generation.
 pub fn claims(n: &FlatNode, types: &[Type], major: u32) -> bool {
     let [q, k, v, rest @ ..] = types else { return false };
+    if flash::claims(n, types) {
+        return true;
+    }
     let fits_mask = |m: &Type| m.dtype == DType::Bool || m.dtype == q.dtype;
     n.op.name == op::ATTENTION
         && n.attrs.bool("causal") == Ok(false)
@@ -130,8 +134,18 @@ pub fn claims(n: &FlatNode, types: &[Type], major: u32) -> bool {
         && Sizes::new(q, k, v, major).is_some()
 }
 
-/// The kernel of an attention of one query; `None` for others.
+/// The kernel of an attention of one query, or of many in f32; `None` for others.
 pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
+    one_query(c).or_else(|| flash::attention(c, false))
+}
+
+/// The same with a result `[N, L, H, F]`.
+pub fn attention_turned(c: &Call) -> Option<Vec<Kernel>> {
+    one_query(c).or_else(|| flash::attention(c, true))
+}
+
+/// The kernel of an attention of one query; `None` for others.
+fn one_query(c: &Call) -> Option<Vec<Kernel>> {
     let [q, k, v, mask @ ..] = c.args else { return None };
     // A turned result has its heads and queries the other way round, which is the same for one.
     let s = Sizes::new(&q.ty, &k.ty, &v.ty, c.major)?;

@@ -55,6 +55,9 @@ fn compared(class: &str, op: &str) -> String {
 fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    if l.inner >= ACROSS && l.size >= ACROSS {
+        return extreme_across(x, y, &l, op);
+    }
     let class = Class::of(x.ty.dtype).c();
     let lanes = l.outer * l.inner;
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
@@ -120,6 +123,41 @@ fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
         kernels.iter_mut().for_each(|k| k.spread_over_clusters(parts));
     }
     Some(kernels)
+}
+
+/// Lanes side by side where they lie across memory.
+const ACROSS: usize = 32;
+
+/// The same along an axis whose neighbors lie apart: neighboring threads have neighboring lanes, and a few threads share
+/// a lane.
+fn extreme_across(x: &Operand, y: &Operand, l: &AxisSplit, op: &str) -> Option<Vec<Kernel>> {
+    let AxisSplit { outer, size, inner } = *l;
+    let (ty, class) = (stored(x.ty.dtype), Class::of(x.ty.dtype).c());
+    let tiles = inner.div_ceil(ACROSS);
+    let height = if outer * tiles < 4 * BLOCKS && size >= 256 { 32 } else { 8 };
+    let no_better = if op == ">" { "<=" } else { ">=" };
+    let body = format!(
+        "{}const int a = threadIdx.x % {ACROSS}, b = threadIdx.x / {ACROSS};\n\
+         const idx o = blockIdx.x / {tiles}, column = blockIdx.x % {tiles} * {ACROSS} + a;\n\
+         const {ty}* from = x + o * {size} * {inner} + min(column, {inner}ll - 1);\n\
+         for (int k = b; k < {size}; k += {height} * {AT_ONCE}) {{\n\
+         {ty} v[{AT_ONCE}];\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
+         if (k + j * {height} < {size}) v[j] = from[(idx)(k + j * {height}) * {inner}];\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) {{\n\
+         const {class} now = get(v[j]);\n\
+         if (k + j * {height} < {size} && (best < 0 || (top == top && !(now {no_better} top)))) {{ best = k + j * {height}; top = now; }}\n}}\n}}\n\
+         __shared__ int places[{height}][{ACROSS}];\n__shared__ {class} tops[{height}][{ACROSS}];\n\
+         places[b][a] = (int)best;\ntops[b][a] = top;\n\
+         __syncthreads();\n\
+         if (b > 0 || column >= {inner}) return;\n\
+         for (int k = 1; k < {height}; k++)\n\
+         if (wins(places[k][a], tops[k][a], best, top)) {{ best = places[k][a]; top = tops[k][a]; }}\n\
+         y[o * {inner} + column] = best;\n",
+        compared(class, op),
+    );
+    i32::try_from(size).ok()?;
+    Text::new().reads("x", x).writes("y", y).blocks(outer * tiles, ACROSS * height, &body)
 }
 
 /// Combines what the blocks of a cluster have found.

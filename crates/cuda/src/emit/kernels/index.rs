@@ -3,10 +3,12 @@
 use super::moves::{begin, place};
 use super::sort::{Keys, Radix, radix_scratch};
 use super::{BLOCK, Call, Operand, Text, split};
-use crate::claims::Claim;
-use crate::emit::scalar::Class;
-use crate::emit::{Arg, Kernel};
-use ir::{Attrs, AxisSplit, DType};
+use crate::claims::{Claim, op};
+use crate::emit::body::{Body, Writer};
+use crate::emit::scalar::{Class, stored};
+use crate::emit::{Arg, Kernel, access, pointwise};
+use ir::{Attrs, AxisSplit, DType, Graph, Shape};
+use passes::{Loop, Store};
 use std::fmt::Write;
 
 /// Searching, combining and adding at indices.
@@ -25,7 +27,7 @@ pub static CLAIMS: &[Claim] = &[
         scratch: scatter_scratch,
         ..Claim::new("scatter_reduce", |c| scatter(c, Combine::of(c)?, c.attrs.bool("include_self").ok()?))
     },
-    Claim { in_place: Some(0), scratch: index_add_scratch, ..Claim::new("index_add", index_add) },
+    Claim { in_place: Some(0), scratch: index_add_scratch, ..Claim::new(op::INDEX_ADD, index_add) },
 ];
 
 /// How many elements of an ascending sequence come before each value, by bisection. NaN is greatest.
@@ -194,6 +196,12 @@ fn scatter(c: &Call, combine: Combine, keeps: bool) -> Option<Vec<Kernel>> {
     if index.ty.shape.count() == 0 {
         return Some(kernels);
     }
+    if combine == Combine::Add
+        && let Some(more) = add_by_lanes(c, axis, l)
+    {
+        kernels.extend(more);
+        return Some(kernels);
+    }
     if is_scatter_sorted(c.attrs, index) && u32::try_from(x.ty.shape.count()).is_ok() {
         kernels.extend(scatter_sorted(c, combine, keeps, axis)?);
         return Some(kernels);
@@ -314,6 +322,89 @@ fn add_by_warps(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
     t.blocks(l.outer.div_ceil(8), 256, &body)
 }
 
+/// Lanes of a block of [`add_by_lanes`], and the shared memory that their sums may take.
+const LANES: [usize; 2] = [8, 4];
+const LANE_BYTES: usize = 200 << 10;
+
+/// Sums along an axis, where those of a few neighboring lanes fit into shared memory: a warp for each lane takes 32
+/// indices at once, of which the first of those for one place adds up all, in order. Lanes are columns, or rows where
+/// the axis is the last.
+fn add_by_lanes(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
+    let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
+    let (size, class, dtype) = (x.ty.shape[axis], Class::of(y.ty.dtype), y.ty.dtype);
+    let is_alike = (0..x.ty.shape.rank()).all(|d| d == axis || x.ty.shape[d] == index.ty.shape[d]);
+    // Places of neighboring lanes lie in different banks.
+    let stride = size.next_multiple_of(32) + 4;
+    let lanes = LANES.into_iter().find(|n| n * stride * class.size() <= LANE_BYTES)?;
+    let (inner, n, is_rows) = (l.inner, l.size, l.inner == 1);
+    let groups = if is_rows { l.outer.div_ceil(lanes) } else { l.outer * inner.div_ceil(lanes) };
+    if !is_alike || (!is_rows && inner < lanes) || n < 64 || groups < 64 || !dtype.is_float() {
+        return None;
+    }
+    let (find, all, place) = match is_rows {
+        true => (
+            format!("const idx row = (idx)blockIdx.x * {lanes} + warp;\nconst bool is_there = row < {};\n", l.outer),
+            format!(
+                "#pragma unroll 8\nfor (int t = own; t < {size} && is_there; t += 32) {{\n{class}& sum = to[t];\n",
+                class = class.c()
+            ),
+            format!("row * {size} + t"),
+        ),
+        false => (
+            format!(
+                "const idx row = blockIdx.x / {0}, before = (idx)(blockIdx.x % {0}) * {lanes};\n\
+                 const bool is_there = before + warp < {inner};\n",
+                inner.div_ceil(lanes)
+            ),
+            format!(
+                "#pragma unroll 8\nfor (int t = threadIdx.x; t < {}; t += {}) {{\nif (before + t % {lanes} >= {inner}) continue;\n\
+                 {class}& sum = sums[t % {lanes} * {stride} + t / {lanes}];\n",
+                lanes * size,
+                32 * lanes,
+                class = class.c()
+            ),
+            format!("(row * {size} + t / {lanes}) * {inner} + before + t % {lanes}"),
+        ),
+    };
+    let column = if is_rows { "0" } else { "before + warp" };
+    let body = format!(
+        "extern __shared__ __align__(16) char room[];\n\
+         __shared__ {class} values[{lanes}][32];\n\
+         const int warp = threadIdx.x / 32, own = threadIdx.x % 32;\n\
+         {class}* sums = ({class}*)room;\n\
+         {class}* to = sums + warp * {stride};\n\
+         {find}{all}sum = get(y[{place}]);\n}}\n\
+         __syncthreads();\n\
+         if (is_there) {{\n\
+         const idx start = (row * {n} + own) * {inner} + {column};\n\
+         idx next = own < {n} ? index[start] : 0;\n\
+         {class} value = own < {n} ? get(src[start]) : ({class})0;\n\
+         for (int first = 0; first < {n}; first += 32) {{\n\
+         const bool live = first + own < {n};\n\
+         const int j = live ? (int)checked(next, {size}, report, launch) : 0;\n\
+         values[warp][own] = value;\n\
+         __syncwarp();\n\
+         if (first + 32 + own < {n}) {{\n\
+         next = index[start + (idx)(first + 32) * {inner}];\n\
+         value = get(src[start + (idx)(first + 32) * {inner}]);\n}}\n\
+         const unsigned all = __ballot_sync(0xffffffffu, live);\n\
+         if (live) {{\n\
+         const unsigned same = __match_any_sync(all, j);\n\
+         if (__ffs(same) - 1 == own) {{\n\
+         {class} sum = to[j];\n\
+         for (unsigned m = same; m; m &= m - 1) sum = sum + values[warp][__ffs(m) - 1];\n\
+         to[j] = sum;\n}}\n}}\n\
+         __syncwarp();\n}}\n}}\n\
+         __syncthreads();\n\
+         {all}y[{place}] = put_{dtype}(sum);\n}}\n",
+        class = class.c(),
+    );
+    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
+    let mut kernels = t.blocks(groups, 32 * lanes, &body)?;
+    kernels[0].shared = (lanes * stride * class.size()) as u32;
+    Some(kernels)
+}
+
 /// Sorted indices that a thread adds up.
 const CHUNK: usize = 16;
 /// Indices from which on they are sorted first.
@@ -366,14 +457,85 @@ fn atomic(dtype: DType) -> Option<&'static str> {
     }
 }
 
+/// Bytes of shared memory in which few places are counted, and blocks that do so.
+const SHARED: usize = 32 << 10;
+const COUNTERS: usize = 528;
+
+/// True if `n` integers are counted at few places in shared memory.
+fn is_counted(y: &Operand, n: usize) -> bool {
+    let size = y.ty.shape.count();
+    y.ty.shape.rank() == 1 && size * y.ty.dtype.size() <= SHARED && n >= 16 * size && atomic(y.ty.dtype).is_some()
+}
+
+/// The kernels of an `index_add` of integers at few places with the loop that computes index, values or both, for it
+/// alone: a histogram, whose bins are never written. `None` where it is not one.
+pub fn histogram(l: &Loop, graph: &Graph, args: &[Operand], y: &Operand) -> Option<Vec<Kernel>> {
+    let (x, index, src) = (&args[0], &args[1], &args[2]);
+    let (n, size) = (index.ty.shape.count(), y.ty.shape.count());
+    let ty = atomic(y.ty.dtype).filter(|_| is_counted(y, n))?;
+    let mut b = Body::new(l, graph, false, |_| true, true);
+    let is_whole = |s: &&Store| {
+        let strides = Shape::new(&l.dims).strides();
+        s.offset == 0 && s.strides.iter().zip(&strides).all(|(a, b)| a == b)
+    };
+    let is_line = [index, src].iter().all(|o| o.layout.is_contiguous() && o.layout.offset == 0);
+    if !is_line || l.dims.iter().product::<usize>() != n || !b.stores.iter().all(is_whole) {
+        return None;
+    }
+    let stores = std::mem::take(&mut b.stores);
+    let step = |o: &Operand| stores.iter().find(|s| s.slot == o.slot).map(|s| s.step as usize);
+    let steps = [step(index), step(src)];
+    let width = b.width();
+    let copies = (SHARED / (size * y.ty.dtype.size())).clamp(1, BLOCK / 32);
+    let mut w = Writer::new(&b);
+    for (o, name) in
+        [(index, "index"), (src, "src")].into_iter().zip(steps).filter(|(_, s)| s.is_none()).map(|(o, _)| o)
+    {
+        w.given(&format!("const {}* __restrict__ {name}", stored(o.ty.dtype)), Arg::Value(o.slot));
+    }
+    w.given(&format!("{}* y", stored(y.ty.dtype)), Arg::Value(y.slot));
+    w.given("Report* report", Arg::Report);
+    w.given("long long launch", Arg::Launch);
+    let total = size * copies;
+    w.put(format!(
+        "__shared__ {ty} sums[{total}];\n\
+         for (int j = threadIdx.x; j < {total}; j += {BLOCK}) sums[j] = 0;\n\
+         __syncthreads();\n\
+         {ty}* own = sums + threadIdx.x / 32 % {copies} * {size};\n\
+         for (idx t = (idx)blockIdx.x * {BLOCK} + threadIdx.x; t < {}u; t += gridDim.x * {BLOCK}) {{\n",
+        n / width
+    ));
+    let (text, at) = access::split(&l.dims, &if width > 1 { format!("(t * {width})") } else { "t".into() }, "i");
+    w.put(text + "\n");
+    pointwise::element(&mut w, &b, &at, width, |w, names| {
+        let value = |o: usize, name: &str| match steps[o] {
+            Some(step) => b.val(step, names).text,
+            None => format!("get({name}[t * {width} + v])"),
+        };
+        w.put(format!(
+            "const idx bin = (idx)checked({}, {size}, report, launch);\nconst {ty} add = ({ty}){};\n\
+             if (add) atomicAdd(own + bin, add);\n",
+            value(0, "index"),
+            value(1, "src")
+        ));
+    });
+    w.put(format!(
+        "}}\n__syncthreads();\n\
+         for (int j = threadIdx.x; j < {size}; j += {BLOCK}) {{\n\
+         {ty} sum = 0;\nfor (int c = 0; c < {copies}; c++) sum += sums[c * {size} + j];\n\
+         if (sum) atomicAdd(({ty}*)&y[j], sum);\n}}\n"
+    ));
+    let mut kernels = begin(x, y)?;
+    kernels.push(w.finish((n / width).div_ceil(BLOCK * 4).clamp(1, COUNTERS), BLOCK));
+    Some(kernels)
+}
+
 /// Adds integers in any order. Few places are counted in shared memory first.
 fn add_atomically(c: &Call, l: AxisSplit, n: usize, ty: &str) -> Option<Vec<Kernel>> {
-    const SHARED: usize = 32 << 10;
-    const BLOCKS: usize = 528;
     let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
     let AxisSplit { outer, size, inner } = l;
     let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
-    if outer * inner == 1 && size * y.ty.dtype.size() <= SHARED && n >= 16 * size {
+    if is_counted(y, n) {
         let body = format!(
             "__shared__ {ty} sums[{size}];\n\
              for (int j = threadIdx.x; j < {size}; j += {BLOCK}) sums[j] = 0;\n\
@@ -383,7 +545,7 @@ fn add_atomically(c: &Call, l: AxisSplit, n: usize, ty: &str) -> Option<Vec<Kern
              __syncthreads();\n\
              for (int j = threadIdx.x; j < {size}; j += {BLOCK}) if (sums[j]) atomicAdd(({ty}*)&y[j], sums[j]);\n"
         );
-        return t.blocks(n.div_ceil(BLOCK).min(BLOCKS), BLOCK, &body);
+        return t.blocks(n.div_ceil(BLOCK).min(COUNTERS), BLOCK, &body);
     }
     let body = format!(
         "const idx e = i % {inner}, k = i / {inner} % {n}, o = i / {};\n\
@@ -411,6 +573,10 @@ fn add_sorted(c: &Call, l: AxisSplit, n: usize, key: &str, limit: usize) -> Opti
     let mut kernels = radix.kernels()?;
     let (class, dtype) = (Class::of(y.ty.dtype).c(), y.ty.dtype);
     let chunks = n.div_ceil(CHUNK);
+    if inner == 1 && outer >= ROWS_MANY && (n + size + 2 * chunks) * Class::of(dtype).size() <= 48 << 10 {
+        kernels.extend(add_by_rows(c, l, n, limit, end)?);
+        return Some(kernels);
+    }
     let parts = end + 2 * list_bytes(n);
     let sums = |t: Text| {
         let t = t.memory("heads", class, Arg::Scratch(parts));
@@ -453,6 +619,60 @@ fn add_sorted(c: &Call, l: AxisSplit, n: usize, key: &str, limit: usize) -> Opti
         kernels.extend(sums(t).each(outer * chunks * inner, &across)?);
     }
     Some(kernels)
+}
+
+/// Rows from which on sorted indices are added row by row in shared memory.
+const ROWS_MANY: usize = 256;
+
+/// The sums of [`add_sorted`] along the last axis, of many rows that have one index: a block has a row and its sums in
+/// shared memory, so that memory is read and written in order.
+fn add_by_rows(c: &Call, l: AxisSplit, n: usize, limit: usize, lists: usize) -> Option<Vec<Kernel>> {
+    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
+    let (outer, size, chunks) = (l.outer, l.size, n.div_ceil(CHUNK));
+    let (class, dtype) = (Class::of(y.ty.dtype).c(), y.ty.dtype);
+    let body = format!(
+        "__shared__ {class} own[{n}], sums[{size}], heads[{chunks}], tails[{chunks}];\n\
+         for (idx o = blockIdx.x; o < {outer}; o += gridDim.x) {{\n\
+         for (int k = threadIdx.x; k < {n}; k += {BLOCK}) own[k] = get(src[o * {n} + k]);\n\
+         for (int j = threadIdx.x; j < {size}; j += {BLOCK}) sums[j] = get(y[o * {size} + j]);\n\
+         __syncthreads();\n\
+         for (int c = threadIdx.x; c < {chunks}; c += {BLOCK}) {{\n\
+         const int first = c * {CHUNK}, end = min(first + {CHUNK}, {n});\n\
+         unsigned j = sorted[first];\n\
+         bool open = first > 0 && sorted[first - 1] == j;\n\
+         {class} sum = 0;\n\
+         for (int k = first; k < end; k++) {{\n\
+         const unsigned now = sorted[k];\n\
+         if (now != j) {{\nif (open) heads[c] = sum; else sums[j] = sums[j] + sum;\nj = now;\nsum = 0;\nopen = false;\n}}\n\
+         if (now == {size}u) {{\nchecked(index[from[k]], {limit}, report, launch);\nbreak;\n}}\n\
+         sum = sum + own[from[k]];\n}}\n\
+         if (j == {size}u) continue;\n\
+         if (open) heads[c] = sum;\n\
+         else if (end < {n} && sorted[end] == j) tails[c] = sum;\n\
+         else sums[j] = sums[j] + sum;\n}}\n\
+         __syncthreads();\n\
+         for (int c = threadIdx.x; c < {chunks}; c += {BLOCK}) {{\n\
+         int end = (c + 1) * {CHUNK};\n\
+         if (end >= {n}) continue;\n\
+         const unsigned j = sorted[end - 1];\n\
+         if (j == {size}u || sorted[end] != j || (sorted[c * {CHUNK}] == j && c > 0 && sorted[c * {CHUNK} - 1] == j)) continue;\n\
+         {class} sum = tails[c];\n\
+         for (int b = c + 1; b < {chunks}; b++) {{\n\
+         sum = sum + heads[b];\n\
+         end = (b + 1) * {CHUNK};\n\
+         if (end >= {n} || sorted[end] != j) break;\n}}\n\
+         sums[j] = sums[j] + sum;\n}}\n\
+         __syncthreads();\n\
+         for (int j = threadIdx.x; j < {size}; j += {BLOCK}) y[o * {size} + j] = put_{dtype}(sums[j]);\n\
+         __syncthreads();\n}}\n"
+    );
+    let t = Text::new().reads("index", index).reads("src", src).writes("y", y);
+    let t = t.memory("sorted", "const unsigned", Arg::Scratch(lists));
+    t.memory("from", "const unsigned", Arg::Scratch(lists + list_bytes(n))).reports().blocks(
+        outer.min(1056),
+        BLOCK,
+        &body,
+    )
 }
 
 /// The block of an index's first occurrence adds up all of them; the others have nothing to do.

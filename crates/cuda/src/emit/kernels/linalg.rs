@@ -9,7 +9,7 @@ use ir::Attrs;
 /// Factorizations and what is computed by them.
 pub static CLAIMS: &[Claim] = &[
     Claim { scratch, failure: Some(("matrix", "is not positive definite")), ..Claim::new("cholesky", cholesky) },
-    Claim { scratch, failure: SINGULAR, ..Claim::new("triangular_solve", triangular_solve) },
+    Claim { scratch: triangular_scratch, failure: SINGULAR, ..Claim::new("triangular_solve", triangular_solve) },
     Claim { scratch, failure: SINGULAR, ..Claim::new("solve", solve) },
     Claim { scratch, failure: SINGULAR, ..Claim::new("inv", inv) },
     Claim { scratch, ..Claim::new("det", det) },
@@ -132,8 +132,55 @@ fn right_sides(b: &Batch, element: &str) -> String {
     )
 }
 
+/// Blocks that keep a GPU busy, and the fewest right sides of one.
+const BLOCKS: usize = 264;
+const SIDES_MIN: usize = 32;
+
+/// How the right sides of triangular systems are divided between blocks: parts, and right sides of each.
+fn divided(b: &Batch) -> (usize, usize) {
+    let k = b.other / b.m.max(1);
+    let parts = (BLOCKS / b.count).clamp(1, k.div_ceil(SIDES_MIN).max(1));
+    let each = k.div_ceil(parts).next_multiple_of(SIDES_MIN).clamp(1, k.max(1));
+    (k.div_ceil(each).max(1), each)
+}
+fn triangular_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+    match batch(args) {
+        Some(b) if b.class.size() == b.a.ty.dtype.size() => {
+            let (parts, each) = divided(&b);
+            b.count * parts * b.m * each * b.class.size()
+        }
+        _ => scratch(attrs, args),
+    }
+}
+
+/// Triangular systems whose matrices are read where they are: a block for some of the right sides of one.
+fn divided_solve(c: &Call, b: &Batch) -> Option<Vec<Kernel>> {
+    let (n, k, y, class) = (b.n, b.other / b.m.max(1), &c.outs[0], b.class.c());
+    let (is_upper, is_unit) = (c.attrs.bool("upper").ok()?, c.attrs.bool("unit").ok()?);
+    let (parts, each) = divided(b);
+    let place = format!("number * {} + e / sides * {k} + first + e % sides", n * k);
+    let body = format!(
+        "const idx number = blockIdx.x / {parts};\n\
+         const int first = blockIdx.x % {parts} * {each}, sides = min({each}, {k} - first);\n\
+         {class}* x = work + (idx)blockIdx.x * {};\n\
+         #pragma unroll 8\nfor (int e = threadIdx.x; e < {n} * sides; e += {THREADS}) x[e] = get(b[{place}]);\n\
+         __syncthreads();\n\
+         const bool is_done = substitute(a + number * {}, {n}, x, {n}, sides, {is_upper}, {is_unit});\n\
+         if (!is_done) {{\n{REPORT}}}\n\
+         #pragma unroll 8\nfor (int e = threadIdx.x; e < {n} * sides; e += {THREADS}) y[{place}] = put_{}(x[e]);\n",
+        n * each,
+        n * n,
+        y.ty.dtype
+    );
+    let t = Text::new().reads("b", &c.args[1]).writes("y", y).reports().reads("a", b.a);
+    t.memory("work", class, Arg::Scratch(0)).blocks(b.count * parts, THREADS, &body)
+}
+
 fn triangular_solve(c: &Call) -> Option<Vec<Kernel>> {
     let b = batch(c.args)?;
+    if b.class.size() == b.a.ty.dtype.size() {
+        return divided_solve(c, &b);
+    }
     let (n, k, y) = (b.n, b.other / b.m.max(1), &c.outs[0]);
     let (is_upper, is_unit) = (c.attrs.bool("upper").ok()?, c.attrs.bool("unit").ok()?);
     let body = format!(

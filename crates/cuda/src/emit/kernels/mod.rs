@@ -3,6 +3,8 @@
 pub mod attention;
 pub mod attention_inputs;
 pub mod depthwise;
+pub mod paged_mma;
+pub mod recurrent;
 
 /// Declares the files of kernels and lists their rows.
 macro_rules! files {
@@ -19,16 +21,19 @@ files! {
     gemm,
     index,
     linalg,
+    moments,
     moves,
     nhwc,
     paged,
     quant,
+    sample,
     scan,
     sort,
     spectral,
 }
 
 pub use custom::CUSTOM;
+pub use index::histogram;
 pub use moves::place;
 pub use passes::Operand;
 

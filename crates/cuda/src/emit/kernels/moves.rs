@@ -1,9 +1,10 @@
 //! Kernels that move elements: concatenation, padding, choice by index; numbers from nothing.
 
 use super::{Call, Operand, Text, split};
-use crate::claims::Claim;
+use crate::claims::{Claim, op};
 use crate::emit::scalar::{Class, constant, stored};
 use crate::emit::{Arg, Kernel};
+use crate::rewrite::rows::DRAW_KEY;
 use ir::{AxisSplit, Literal};
 use std::fmt::Write;
 
@@ -17,7 +18,8 @@ pub static CLAIMS: &[Claim] = &[
     Claim::new("gather", gather),
     Claim::new("fold", fold),
     Claim { is_index: true, ..Claim::new("iota", iota) },
-    Claim::new("random_bits", random_bits),
+    Claim::new(op::RANDOM_BITS, random_bits),
+    Claim { is_key: true, ..Claim::new(DRAW_KEY.name, draw_key) },
 ];
 
 /// The most elements of a row of `size` that one access moves, where all of these positions and
@@ -117,23 +119,57 @@ fn barrier(c: &Call) -> Option<Vec<Kernel>> {
     Some(kernels)
 }
 
+/// The name of the element's number, and the start of a block in which `idx` has 32 bits, where they suffice for so many
+/// elements: divisions take a quarter of the time.
+fn narrow(count: usize) -> (&'static str, &'static str) {
+    match i32::try_from(count) {
+        Ok(_) => ("number", "{\nconst unsigned number = (unsigned)i;\ntypedef int idx;\n"),
+        Err(_) => ("i", "{\n"),
+    }
+}
+
+/// Elements from which on a thread of `pad` writes 16 bytes.
+const PAD_WIDE: usize = 1 << 16;
+
 /// A border of one value; negative widths crop.
 fn pad(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
-    let lo = c.attrs.ints("lo").ok()?;
-    let strides = x.ty.shape.strides();
-    let fill = constant(&Literal::scalar_f64(y.ty.dtype, c.attrs.float("value").ok()?)).text;
-    let mut body = split(&y.ty.shape, "i", "i");
-    body += "idx at = 0;\nbool inside = true;\n";
-    for d in 0..lo.len() {
-        let _ = writeln!(
-            body,
-            "{{ const idx j = i{d} - ({}); inside &= j >= 0 && j < {}; at += j * {}; }}",
-            lo[d], x.ty.shape[d], strides[d]
-        );
+    let (count, dtype, rank) = (y.ty.shape.count(), y.ty.dtype, y.ty.shape.rank());
+    let (lo, strides) = (c.attrs.ints("lo").ok()?, x.ty.shape.strides());
+    let fill = constant(&Literal::scalar_f64(dtype, c.attrs.float("value").ok()?)).text;
+    let width = 16 / dtype.size().min(16);
+    let width = if count >= PAD_WIDE && y.layout.offset.is_multiple_of(width) { width } else { 1 };
+    let (name, start) = narrow(x.ty.shape.count().max(count) + 16);
+    let mut body = format!("{start}const idx first = (idx){name} * {width};\n");
+    body += &split(&y.ty.shape, if name == "i" { "first" } else { "(unsigned)first" }, "i");
+    for d in 0..rank {
+        let _ = writeln!(body, "idx j{d} = i{d} - ({});", lo[d]);
     }
-    let _ = writeln!(body, "if (inside) y[i] = x[at]; else y[i] = put_{}({fill});", y.ty.dtype);
-    Text::new().reads("x", x).writes("y", y).each(y.ty.shape.count(), &body)
+    let each = |f: &dyn Fn(usize) -> String, with: &str| (0..rank).map(f).collect::<Vec<_>>().join(with);
+    let inside = each(&|d| format!("j{d} >= 0 && j{d} < {}", x.ty.shape[d]), " && ");
+    let at = each(&|d| format!("j{d} * {}", strides[d]), " + ");
+    // From one element to the next, the innermost place that is not at its end moves on.
+    let next = (1..rank).rev().fold(String::new(), |before, d| {
+        let step = format!("if (++j{d} == {}) {{ j{d} = {};", y.ty.shape[d] as i64 - lo[d], -lo[d]);
+        before + &step + " "
+    });
+    let next = match rank {
+        0 => String::new(),
+        _ => format!("{next}++j0; {}", "}".repeat(rank - 1)),
+    };
+    let (inside, at) = if rank == 0 { ("true", "0") } else { (&*inside, &*at) };
+    let ty = stored(dtype);
+    let _ = write!(
+        body,
+        "pack<{ty}, {width}> out;\n\
+         #pragma unroll\n\
+         for (int e = 0; e < {width}; e++) {{\n\
+         if ({inside}) out.at[e] = x[{at}]; else out.at[e] = put_{dtype}({fill});\n\
+         {next}\n}}\n\
+         if (first + {width} <= {count}) *(pack<{ty}, {width}>*)(y + first) = out;\n\
+         else for (int e = 0; first + e < {count}; e++) y[first + e] = out.at[e];\n}}\n"
+    );
+    Text::new().reads("x", x).writes("y", y).each(count.div_ceil(width), &body)
 }
 
 /// Class numbers as they are; one that is no class is reported.
@@ -150,10 +186,11 @@ fn take(c: &Call) -> Option<Vec<Kernel>> {
     let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
     let (w, ty) = wide(x, &[l.inner, x.layout.offset, y.layout.offset]);
+    let (name, start) = narrow(x.ty.shape.count().max(y.ty.shape.count()));
     let body = format!(
-        "const idx k = i % {inner}, r = i / {inner}, o = r / {n};\n\
-         const idx j = checked(index[r % {n}], {size}, report, launch);\n\
-         (({ty}*)y)[i] = ((const {ty}*)x)[(o * {size} + j) * {inner} + k];\n",
+        "{start}const idx k = {name} % {inner}u, r = {name} / {inner}u, o = r / {n}u;\n\
+         const idx j = (idx)checked(index[r % {n}u], {size}, report, launch);\n\
+         (({ty}*)y)[i] = ((const {ty}*)x)[(o * {size} + j) * {inner} + k];\n}}\n",
         inner = l.inner / w,
         size = l.size
     );
@@ -217,6 +254,14 @@ fn iota(c: &Call) -> Option<Vec<Kernel>> {
     let y = &c.outs[0];
     let class = Class::of(y.ty.dtype).c();
     Text::new().writes("y", y).each(y.ty.shape.count(), &format!("y[i] = put_{}(({class})i);\n", y.ty.dtype))
+}
+
+/// A draw's seed and counter as words.
+fn draw_key(c: &Call) -> Option<Vec<Kernel>> {
+    Text::new()
+        .reads("key", &c.args[0])
+        .writes("y", &c.outs[0])
+        .each(4, "y[i] = (unsigned)(key[i / 2] >> i % 2 * 32);\n")
 }
 
 /// 32 random bits an element by Philox4x32-10, of the element's key and its place.

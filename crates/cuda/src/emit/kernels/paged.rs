@@ -1,7 +1,7 @@
 //! Paged KV caches: writing rows, and attention over them (`paged.cu`).
 
 use super::moves::begin;
-use super::{Call, Text};
+use super::{Call, Text, paged_mma};
 use crate::claims::Claim;
 use crate::emit::{Arg, Kernel};
 use ir::{Attrs, DType, FlatNode};
@@ -116,6 +116,9 @@ impl Sizes {
 }
 
 fn scratch(_: &Attrs, args: &[Operand]) -> usize {
+    if let Some(bytes) = paged_mma::scratch(args) {
+        return bytes;
+    }
     let s = Sizes::new(args);
     if s.is_split() { 4 * s.tokens * s.heads * s.segments * s.partial() } else { 0 }
 }
@@ -126,7 +129,14 @@ fn attention(c: &Call) -> Option<Vec<Kernel>> {
     if y.ty.dtype == DType::F64 || c.args[1].ty.dtype == DType::F64 || y.ty.shape.count() == 0 {
         return None;
     }
-    let s = Sizes::new(c.args);
+    if let Some(kernels) = paged_mma::attention(c) {
+        return Some(kernels);
+    }
+    let mut s = Sizes::new(c.args);
+    if paged_mma::scratch(c.args).is_some() {
+        // A GPU without tensor cores for it: there is no room for partial results.
+        s.each = s.segments;
+    }
     let end = if s.is_split() { s.keep() } else { s.finish(s.together, y.ty.dtype) };
     let body = see(c, &s)? + &end;
     let names = ["q", "k", "v", "tables", "sequences", "positions"];
@@ -235,7 +245,7 @@ impl Sizes {
 }
 
 /// A number as a C literal with a point.
-fn decimal(x: f64) -> String {
+pub fn decimal(x: f64) -> String {
     let text = format!("{:?}", x as f32);
     if text.contains(['.', 'e', 'n', 'i']) { text } else { text + ".0" }
 }

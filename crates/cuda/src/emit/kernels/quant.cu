@@ -105,6 +105,23 @@ FN void weights_q6_k(const unsigned char* row, int sub, int t, float* w) {
         w[4 + i] = d * (float)s[1] * (byte_of(high, i) - 32);
     }
 }
+// Weights that are floats.
+FN void weights_f32(const unsigned char* row, int sub, int t, float* w) {
+    const float4 low = *(const float4*)(row + 128 * (long long)sub + 16 * t), high = *(const float4*)(row + 128 * (long long)sub + 64 + 16 * t);
+    w[0] = low.x, w[1] = low.y, w[2] = low.z, w[3] = low.w;
+    w[4] = high.x, w[5] = high.y, w[6] = high.z, w[7] = high.w;
+}
+template <typename T> FN void weights_of_16_bits(const unsigned char* row, int sub, int t, float* w) {
+    const pack<T, 4> low = *(const pack<T, 4>*)(row + 64 * (long long)sub + 8 * t);
+    const pack<T, 4> high = *(const pack<T, 4>*)(row + 64 * (long long)sub + 32 + 8 * t);
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+        w[i] = item(low, i);
+        w[4 + i] = item(high, i);
+    }
+}
+FN void weights_f16(const unsigned char* row, int sub, int t, float* w) { weights_of_16_bits<f16>(row, sub, t, w); }
+FN void weights_bf16(const unsigned char* row, int sub, int t, float* w) { weights_of_16_bits<bf16>(row, sub, t, w); }
 
 // Activations in 8 bits per block of N, as floats again: a thread for each block.
 template <int N, typename T> FN void round_activations(const T* x, float* y) {
