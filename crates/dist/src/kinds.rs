@@ -30,7 +30,6 @@ kinds! {
         RECORD_COMMIT = 13,
         RECORD_ACK = 14,
         MOVED = 15,
-        LOST = 16,
         DISK_FULL = 17,
         FRESH = 18,
         DUMP = 19,

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use talweg_dist::{Controller, Coordinator, Endpoint, Hello, Member, View, coordinate, worker_key};
+use testkit::free_ports;
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(30)
@@ -20,8 +21,7 @@ struct Etcd {
 
 impl Etcd {
     fn start() -> Option<Etcd> {
-        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (folder, ports) = (tempfile::tempdir().unwrap(), [free(), free()]);
+        let (folder, ports) = (tempfile::tempdir().unwrap(), [free_ports(1), free_ports(1)]);
         match Etcd::spawn(folder.path(), ports) {
             Ok(child) => Some(Etcd { child, folder, ports }),
             Err(e) => {
@@ -276,8 +276,7 @@ fn a_cluster_under_tls_wants_a_certificate() {
     let certificate = CertificateParams::new(["127.0.0.1".to_string()]).unwrap().signed_by(&key, &ca).unwrap();
     std::fs::write(path("tls.crt"), certificate.pem()).unwrap();
     std::fs::write(path("tls.key"), key.serialize_pem()).unwrap();
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (folder, ports) = (tempfile::tempdir().unwrap(), [free(), free()]);
+    let (folder, ports) = (tempfile::tempdir().unwrap(), [free_ports(1), free_ports(1)]);
     let more = [
         format!("--cert-file={}", path("tls.crt")),
         format!("--key-file={}", path("tls.key")),

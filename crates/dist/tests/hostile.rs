@@ -100,7 +100,6 @@ fn messages() -> Vec<Message> {
         record(Record::Commit { settled: vec![1, 1].into(), applied: 1 }),
         Message::RecordAck { stream: 1, seq: 1 },
         Message::Moved,
-        Message::Lost,
         Message::DiskFull,
     ];
     for filter in [None, Some("bf16"), Some("int8"), Some("1bit"), Some("top:0.5")] {

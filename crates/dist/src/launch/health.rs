@@ -10,6 +10,8 @@ const HANG_MIN: Duration = Duration::from_secs(60);
 const HANG_STEPS: u32 = 20;
 /// Writing a checkpoint may take so long.
 const SAVE_LIMIT: Duration = Duration::from_secs(3600);
+/// Whoever looks no oftener than this was stopped itself.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// When nothing has moved for so long, that is said.
 const STALL: Duration = Duration::from_secs(10);
 
@@ -63,6 +65,8 @@ pub(crate) struct Health {
     any_collective: bool,
     /// How long nothing must move until that is said again.
     next_word: Duration,
+    /// When the workers were last looked at.
+    looked: Instant,
 }
 
 /// A worker that hangs.
@@ -77,7 +81,23 @@ pub(crate) struct Stuck {
 impl Health {
     pub fn new(hang: Hang, exit: Option<Duration>, workers: u32, now: Instant) -> Health {
         let workers = vec![Vitals::new(0, now); workers as usize];
-        Health { hang, exit, workers, times: Vec::new(), steps: 0, any_collective: false, next_word: STALL }
+        Health {
+            hang,
+            exit,
+            workers,
+            times: Vec::new(),
+            steps: 0,
+            any_collective: false,
+            next_word: STALL,
+            looked: now,
+        }
+    }
+    /// Before the pulses are read. What passed while the launcher itself was stopped is no idleness of the workers.
+    pub fn looks(&mut self, now: Instant) {
+        let gap = now - std::mem::replace(&mut self.looked, now);
+        if gap > LOOK_MAX {
+            self.workers.iter_mut().for_each(|v| v.moved = (v.moved + gap).min(now));
+        }
     }
     /// A worker is started, perhaps again.
     pub fn begins(&mut self, rank: u32, now: Instant) {
@@ -290,6 +310,18 @@ mod tests {
         assert_eq!(word, "nothing has moved for 11 s: workers 0, 2 wait, worker 1 is in the program's own code");
         assert_eq!(h.stall(t + s(13)), None, "said once");
         assert!(h.stall(t + s(40)).is_some(), "and again later");
+    }
+
+    #[test]
+    fn while_the_launcher_is_stopped_nobody_hangs() {
+        let t = Instant::now();
+        let mut h = Health::new(Hang::After(s(6)), None, 1, t);
+        h.hears(0, pulse(1, 1, Activity::Computing), t);
+        (1..=3).for_each(|i| h.looks(t + s(i)));
+        h.looks(t + s(14));
+        assert_eq!(h.stuck(t + s(14)), [], "3 s, and 11 s that nobody looked");
+        (15..=18).for_each(|i| h.looks(t + s(i)));
+        assert_eq!(h.stuck(t + s(18)).len(), 1, "7 s that were looked at");
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl<'a> Job<'a> {
         ];
         // Other machines need what this one was given to speak to the cluster.
         let etcd = ETCD_VARS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
-        vars.into_iter().chain(tls).chain(wire).chain(etcd).collect()
+        vars.into_iter().chain(tls).chain(wire).chain(etcd).chain(o.vars.iter().cloned()).collect()
     }
 
     pub fn end(mut self) {

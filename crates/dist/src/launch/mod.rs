@@ -67,6 +67,8 @@ pub struct Launch {
     pub rule: Arc<dyn Consistency>,
     /// How gradients are packed on the wire, if they are.
     pub wire: Option<Filter>,
+    /// Further variables of the environment of workers.
+    pub vars: Vec<(&'static str, String)>,
     /// When a lost process is started again,
     pub restart: Restart,
     /// and how often.

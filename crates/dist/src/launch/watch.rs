@@ -136,7 +136,10 @@ impl Job<'_> {
     fn interrupt(&mut self, s: &Stopping) {
         let number = |key: &str| self.coordinator.get(key).and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
         let ranks = 0..self.options.workers;
-        let agrees = number(LAST).is_some() || ranks.clone().any(|r| number(&begun_key(r)).is_some());
+        // Whoever was in a loop that asks is in it again when it is replaced, however long its start takes.
+        let is_going = |r: u32| self.coordinator.get(&done_key(r)).and_then(|v| End::decode(&v)) == Some(End::Going);
+        let can_stop = |r: u32| number(&begun_key(r)).is_some() || is_going(r);
+        let agrees = number(LAST).is_some() || ranks.clone().any(can_stop);
         let has_joined = |r: u32| self.health.has_joined(r);
         let is_silent = |r: u32| has_joined(r) && self.coordinator.get(&begun_key(r)).is_none();
         let waits = ranks.clone().any(is_silent) && s.since.elapsed() < ANSWER;
@@ -240,6 +243,7 @@ impl Job<'_> {
             return;
         }
         self.looked = now;
+        self.health.looks(now);
         for rank in 0..self.options.workers {
             let pulse = self.coordinator.get(&status_key(rank)).and_then(|b| Status::decode(&b));
             pulse.into_iter().for_each(|p| self.health.hears(rank, p, now));
@@ -316,6 +320,8 @@ impl Job<'_> {
             let coordinator = &self.coordinator;
             let said = || coordinator.get(&done_key(rank)).and_then(|v| End::decode(&v));
             let Some(status) = w.process.has_ended(|| said() == Some(End::Done))? else { continue };
+            // It may have said how it ends just before it did.
+            coordinator.refresh();
             let said = said();
             let has_joined = said.is_some() || self.health.has_joined(rank);
             let ended = Ended { status, said, has_joined };
@@ -363,6 +369,7 @@ impl Job<'_> {
         if self.is_interrupted {
             w.exit = Some(Exit::Lost);
             self.health.ends(rank, false);
+            self.coordinator.left(rank, false)?;
             return Ok(None);
         }
         let age = w.process.began.elapsed();

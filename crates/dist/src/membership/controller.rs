@@ -32,6 +32,10 @@ pub fn disk_key(server: ServerId) -> String {
 pub fn copied_key(server: ServerId) -> String {
     format!("copied/{server}")
 }
+/// Key under which a server says which partitions it answers for without a whole copy, and in which epoch.
+pub fn unsynced_key(server: ServerId) -> String {
+    format!("unsynced/{server}")
+}
 /// Key that asks a server to hand over its partitions and leave.
 pub fn leave_key(server: ServerId) -> String {
     format!("leave/{server}")
@@ -137,7 +141,7 @@ impl Controller {
         self.news = published(NEWS).map_or(String::new(), |b| String::from_utf8_lossy(&b).into_owned());
         self.map = published(MAP).map(|b| Map::decode(&b)).transpose()?;
         let set = |(k, _): &(&str, &[u8])| KeyEvent::Set((*k).into());
-        let mut changes: Vec<KeyEvent> = ["worker/", "left/", BROKEN, ADMIT, "leave/", "copied/"]
+        let mut changes: Vec<KeyEvent> = ["worker/", "left/", BROKEN, ADMIT, "leave/", "copied/", "unsynced/"]
             .iter()
             .flat_map(|prefix| kv.list(prefix).iter().map(set).collect::<Vec<_>>())
             .collect();
@@ -185,6 +189,9 @@ impl Controller {
         }
         if self.servers > 0 && touches("server/") {
             out.extend(self.remap(kv, changes)?);
+        }
+        if self.map.is_some() && touches("unsynced/") {
+            out.extend(self.pass_over_unsynced(kv)?);
         }
         if self.map.is_some() && (touches("server/") || touches("leave/") || touches("copied/")) {
             out.extend(self.rebalance(kv, touches("server/") || touches("leave/"))?);
@@ -301,6 +308,35 @@ impl Controller {
         Ok(out)
     }
 
+    /// Primaries that have no whole copy are passed over: the next server of each list may have one. A partition of
+    /// which nobody has one is lost, as if its servers had all died.
+    fn pass_over_unsynced(&mut self, kv: &mut Kv) -> Result<Replies> {
+        let Some(map) = &self.map else { return Ok(Replies::new()) };
+        let unsynced = said_by_primaries(kv, map, "unsynced/");
+        let Some(next) = map.without_unsynced(|p| unsynced.contains(&p)) else { return Ok(Replies::new()) };
+        let (lost, passed): (Vec<u32>, Vec<u32>) = unsynced.into_iter().partition(|p| next.primary(*p).is_none());
+        if !passed.is_empty() {
+            let text = "their primaries were still to get a copy, the next servers take over";
+            self.notes.push(format!("epoch {}: partitions {passed:?}: {text}", next.epoch));
+        }
+        if !lost.is_empty() {
+            let text = "every whole copy died while another was made";
+            self.notes.push(format!("epoch {}: partitions {lost:?} are lost: {text}", next.epoch));
+        }
+        // When the others have said that they are whole, those that were passed over get their copies anew.
+        let stay = self.staying(kv);
+        if !stay.is_empty() {
+            self.target = Some(Map::new(next.replicas.len(), &stay, self.copies, self.workers)?);
+        }
+        self.publish(kv, next)
+    }
+    /// Servers that are there, were never taken for dead, and are not to leave.
+    fn staying(&self, kv: &Kv) -> Vec<ServerId> {
+        let leaving: BTreeSet<ServerId> = kv.list("leave/").iter().filter_map(server_of).collect();
+        let present = kv.list("server/").into_iter().filter_map(|k| server_of(&k));
+        present.filter(|s| !self.lost.contains(s) && !leaving.contains(s)).collect()
+    }
+
     /// Moves partitions to servers that came, and away from servers that are to leave.
     fn rebalance(&mut self, kv: &mut Kv, has_changed: bool) -> Result<Replies> {
         let Some(map) = &self.map else { return Ok(Replies::new()) };
@@ -308,11 +344,10 @@ impl Controller {
         if !has_changed && self.target.is_none() && (self.copies <= 1 || self.whole >= map.epoch) {
             return Ok(Replies::new());
         }
-        let number = |(k, _): &(&str, &[u8])| k.split_once('/').and_then(|(_, n)| n.parse::<ServerId>().ok());
-        let leaving: BTreeSet<ServerId> = kv.list("leave/").iter().filter_map(number).collect();
+        let leaving: BTreeSet<ServerId> = kv.list("leave/").iter().filter_map(server_of).collect();
         let present: Vec<ServerId> =
-            kv.list("server/").iter().filter_map(number).filter(|s| !self.lost.contains(s)).collect();
-        let stay: Vec<ServerId> = present.iter().copied().filter(|s| !leaving.contains(s)).collect();
+            kv.list("server/").iter().filter_map(server_of).filter(|s| !self.lost.contains(s)).collect();
+        let stay = self.staying(kv);
         if has_changed && !stay.is_empty() {
             let is_idle = stay.iter().any(|s| !map.replicas.iter().any(|l| l.first() == Some(s)));
             let is_leaving = leaving.iter().any(|s| map.names(*s));
@@ -321,7 +356,7 @@ impl Controller {
                 self.target = Some(Map::new(map.replicas.len(), &stay, self.copies, self.workers)?);
             }
         }
-        let copied = copied(kv, map);
+        let copied = said_by_primaries(kv, map, "copied/");
         let copies = self.copies.min(present.len());
         let is_whole = (0..map.replicas.len()).all(|p| copied.contains(&(p as u32)) && map.replicas[p].len() == copies);
         if is_whole && copies > 1 && self.whole < map.epoch {
@@ -366,11 +401,16 @@ impl Controller {
     }
 }
 
-/// Partitions of which every backup has a whole copy in the map's epoch, as their primaries say.
-fn copied(kv: &Kv, map: &Map) -> BTreeSet<u32> {
+/// The server that a key is about.
+fn server_of((key, _): &(&str, &[u8])) -> Option<ServerId> {
+    key.split_once('/')?.1.parse().ok()
+}
+
+/// Partitions of which their primaries say something under keys of that prefix, in the map's epoch.
+fn said_by_primaries(kv: &Kv, map: &Map, prefix: &str) -> BTreeSet<u32> {
     let mut out = BTreeSet::new();
-    for (key, text) in kv.list("copied/") {
-        let Some(server) = key["copied/".len()..].parse::<ServerId>().ok() else { continue };
+    for (key, text) in kv.list(prefix) {
+        let Some(server) = server_of(&(key, text)) else { continue };
         let numbers: Vec<u64> = String::from_utf8_lossy(text).split(' ').filter_map(|n| n.parse().ok()).collect();
         if numbers.first() == Some(&map.epoch) {
             out.extend(numbers[1..].iter().map(|p| *p as u32).filter(|p| map.primary(*p) == Some(server)));
@@ -380,197 +420,4 @@ fn copied(kv: &Kv, map: &Map) -> BTreeSet<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::membership::kv::Request;
-    use std::time::Duration;
-
-    struct Job {
-        kv: Kv,
-        controller: Controller,
-    }
-    impl Job {
-        fn does(&mut self, caller: u64, ask: Request<'_>) {
-            self.kv.handle(Duration::ZERO, caller, 0, ask).unwrap();
-            let changes = self.kv.changes();
-            self.controller.react(&mut self.kv, &changes).unwrap();
-            self.kv.changes();
-        }
-        fn dies(&mut self, caller: u64) {
-            self.kv.lost(caller);
-            let changes = self.kv.changes();
-            self.controller.react(&mut self.kv, &changes).unwrap();
-        }
-        fn group(&self) -> Option<View> {
-            self.kv.get(GROUP).1.map(|v| View::decode(&v).unwrap())
-        }
-        fn news(&self) -> String {
-            String::from_utf8(self.kv.get(NEWS).1.unwrap()).unwrap()
-        }
-    }
-
-    #[test]
-    fn a_group_forms_shrinks_and_is_formed_again() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(3, 0, 1) };
-        for r in 0..3u32 {
-            assert_eq!(job.group(), None);
-            job.does(r.into(), Request::Lease(&worker_key(r), format!("at{r}").as_bytes()));
-        }
-        assert_eq!(job.group().unwrap().workers.len(), 3);
-        job.dies(1);
-        let two = job.group().unwrap();
-        assert_eq!((two.epoch, two.workers), (2, vec![(0, "at0".into()), (2, "at2".into())]));
-        job.does(0, Request::Set(BROKEN, b"1"));
-        assert_eq!(job.group().unwrap().epoch, 2, "an old epoch's complaint is no news");
-        job.does(0, Request::Set(BROKEN, b"2"));
-        assert_eq!(job.group().unwrap().epoch, 3);
-    }
-
-    #[test]
-    fn a_replacement_waits_until_it_is_let_in() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(2, 0, 1) };
-        let comes = |job: &mut Job, caller: u64, rank: u32| {
-            job.does(caller, Request::Lease(&worker_key(rank), format!("at{caller}").as_bytes()));
-        };
-        comes(&mut job, 0, 0);
-        comes(&mut job, 1, 1);
-        job.dies(1);
-        comes(&mut job, 2, 1);
-        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "2 1 0"));
-        job.does(0, Request::Set(BROKEN, b"2"));
-        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "3 1 0"));
-        job.does(0, Request::Set(ADMIT, b"3"));
-        assert_eq!(job.group().unwrap().workers, [(0, "at0".to_string()), (1, "at2".to_string())]);
-        assert_eq!(job.news(), "4 0 0");
-    }
-
-    #[test]
-    fn a_group_does_not_wait_for_workers_that_will_not_come() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(3, 0, 1) };
-        job.does(0, Request::Lease(&worker_key(0), b"a"));
-        job.does(1, Request::Lease(&worker_key(1), b"b"));
-        assert_eq!(job.group(), None);
-        job.controller.left(&mut job.kv, 2, false).unwrap();
-        assert_eq!(job.group().unwrap().workers.len(), 2);
-        // Nobody is left who knows anything: those that come begin anew.
-        job.dies(0);
-        job.dies(1);
-        job.does(2, Request::Lease(&worker_key(0), b"c"));
-        assert!(job.group().unwrap().workers.is_empty());
-        job.does(3, Request::Lease(&worker_key(1), b"d"));
-        assert_eq!(job.group().unwrap().workers.len(), 2);
-    }
-
-    #[test]
-    fn who_comes_when_the_others_are_done_does_not_begin_anew() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(3, 0, 1) };
-        job.controller.left(&mut job.kv, 2, true).unwrap();
-        job.does(0, Request::Lease(&worker_key(0), b"a"));
-        job.does(1, Request::Lease(&worker_key(1), b"b"));
-        assert_eq!(job.group().unwrap().workers.len(), 2, "one that is done at once has had no part in it");
-        // A worker is killed when it has done everything but end, and the other ends.
-        job.dies(1);
-        job.dies(0);
-        job.controller.left(&mut job.kv, 0, true).unwrap();
-        job.does(2, Request::Lease(&worker_key(1), b"c"));
-        assert!(job.group().unwrap().workers.is_empty());
-    }
-
-    #[test]
-    fn a_map_appears_when_all_servers_are_there_and_changes_when_one_dies() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(1, 2, 2) };
-        job.does(10, Request::Lease(&server_key(0), b"a"));
-        assert_eq!(job.kv.get(MAP).1, None);
-        job.does(11, Request::Lease(&server_key(1), b"b"));
-        let map = |job: &Job| Map::decode(&job.kv.get(MAP).1.unwrap()).unwrap();
-        assert_eq!(map(&job).epoch, 1);
-        job.dies(10);
-        assert!(map(&job).replicas.iter().all(|l| *l == [1]) && !map(&job).has_lost());
-        job.does(12, Request::Lease(&server_key(2), b"c"));
-        assert!(map(&job).replicas.iter().all(|l| *l == [1, 2]), "the replacement becomes the backup");
-        let whole = "epoch 3: every partition has its 2 copies".to_string();
-        assert!(!job.controller.notes().contains(&whole));
-        job.does(11, Request::Set(&copied_key(1), b"3 0 1 2 3"));
-        assert!(job.controller.notes().contains(&whole));
-        let even = map(&job);
-        assert_eq!((even.epoch, even.replicas.iter().filter(|l| l[0] == 2).count()), (4, 2), "and has its share");
-        let answers = job.controller.left(&mut job.kv, 0, true).unwrap();
-        assert!(answers.is_empty() && map(&job).workers == [false]);
-        job.dies(11);
-        job.dies(12);
-        assert!(map(&job).has_lost());
-    }
-
-    #[test]
-    fn a_worker_that_was_given_up_before_the_servers_came_is_not_waited_for() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(2, 1, 1) };
-        job.controller.left(&mut job.kv, 1, false).unwrap();
-        job.does(10, Request::Lease(&server_key(0), b"a"));
-        assert_eq!(Map::decode(&job.kv.get(MAP).1.unwrap()).unwrap().workers, [true, false]);
-    }
-
-    #[test]
-    fn another_keeper_takes_over_from_what_is_published() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(3, 2, 2) };
-        let take_over = |job: &mut Job| {
-            let (controller, changes) = Controller::new(3, 2, 2).resume(&job.kv).unwrap();
-            job.controller = controller;
-            job.controller.react(&mut job.kv, &changes).unwrap();
-            job.kv.changes();
-        };
-        for r in 0..3u32 {
-            job.does(r.into(), Request::Lease(&worker_key(r), format!("at{r}").as_bytes()));
-        }
-        job.does(10, Request::Lease(&server_key(0), b"a"));
-        job.does(11, Request::Lease(&server_key(1), b"b"));
-        let map = |job: &Job| Map::decode(&job.kv.get(MAP).1.unwrap()).unwrap();
-        let (group, before) = (job.group(), map(&job));
-        take_over(&mut job);
-        assert_eq!((job.group(), map(&job)), (group, before), "nothing has happened meanwhile");
-        // A worker and a server die, and another server comes, while nobody keeps the store.
-        job.kv.lost(1);
-        job.kv.lost(10);
-        job.kv.handle(Duration::ZERO, 12, 0, Request::Lease(&server_key(2), b"c")).unwrap();
-        job.kv.handle(Duration::ZERO, 9, 0, Request::Set(&left_key(1), b"lost")).unwrap();
-        job.kv.changes();
-        take_over(&mut job);
-        let group = job.group().unwrap();
-        assert_eq!((group.epoch, group.workers.len()), (2, 2));
-        assert!(map(&job).epoch > 1 && map(&job).replicas.iter().all(|l| l[0] == 1));
-        assert_eq!(map(&job).workers, [true, false, true]);
-    }
-
-    #[test]
-    fn servers_come_and_leave_in_two_phases() {
-        let mut job = Job { kv: Kv::default(), controller: Controller::new(1, 2, 1) };
-        job.does(10, Request::Lease(&server_key(0), b"a"));
-        job.does(11, Request::Lease(&server_key(1), b"b"));
-        let map = |job: &Job| Map::decode(&job.kv.get(MAP).1.unwrap()).unwrap();
-        let copied = |job: &mut Job| {
-            let text = format!("{} 0 1 2 3", map(job).epoch);
-            for s in 0..3 {
-                let text = text.clone();
-                job.does(10 + u64::from(s), Request::Set(&copied_key(s), text.as_bytes()));
-            }
-        };
-        let before = map(&job);
-        job.does(12, Request::Lease(&server_key(2), b"c"));
-        assert_eq!(map(&job), before, "what is not whole stays where it is");
-        copied(&mut job);
-        let during = map(&job);
-        for (old, new) in before.replicas.iter().zip(&during.replicas) {
-            assert_eq!(old[0], new[0], "the old primary answers while the new one gets its copy");
-        }
-        assert!(during.names(2));
-        // A report of an older epoch moves nothing.
-        job.does(10, Request::Set(&copied_key(0), format!("{} 0 1 2 3", before.epoch).as_bytes()));
-        assert_eq!(map(&job), during);
-        copied(&mut job);
-        assert!(map(&job).replicas.iter().all(|l| l.len() == 1) && map(&job).names(2));
-        let leaver = map(&job).replicas[0][0];
-        job.does(1, Request::Set(&leave_key(leaver), b"please"));
-        assert!(map(&job).names(leaver), "not before the others have it");
-        (0..3).for_each(|_| copied(&mut job));
-        assert!(!map(&job).names(leaver));
-    }
-}
+mod tests;

@@ -49,6 +49,8 @@ pub trait Coordinator: Send + Sync {
     fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)>;
     /// The value of a key.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// What is read next is as new as this call.
+    fn refresh(&self) {}
     /// Sets a key.
     fn set(&self, key: &str, value: &[u8]) -> Result<()>;
     /// A worker will not come back, perhaps because it is done.

@@ -220,6 +220,11 @@ impl Client {
         let safe = self.parts.iter().map(|p| p.safe).min().unwrap_or(self.settled);
         self.settled.saturating_sub(safe)
     }
+    /// Steps of which some partition has this worker's part: more than it will begin with if its former life has died
+    /// while it settled a step.
+    pub fn steps_in_store(&self) -> u64 {
+        self.parts.iter().map(|p| p.safe).max().unwrap_or(0).max(self.step)
+    }
     /// True if a read has not been answered.
     pub fn is_waiting(&self) -> bool {
         self.reads.open().next().is_some()
@@ -440,9 +445,6 @@ impl Client {
             Message::Settled { .. } | Message::Joined { .. } | Message::DiskFull | Message::Fresh { .. } => {}
             // A newer epoch, or a server that has not heard of this one yet.
             Message::Moved => self.stale = true,
-            Message::Lost => {
-                return Err(Error::Lost(format!("partition {p}: the servers with its copies have died")));
-            }
             other => return Err(Error::refused(format!("{from:?} sent a worker {other:?}"))),
         }
         Ok(Outbox::new())

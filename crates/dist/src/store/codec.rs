@@ -121,7 +121,6 @@ messages! {
     Joined = JOINED { life: life, clock: clock }
     RecordAck = RECORD_ACK { stream: clock, seq: request }
     Moved = MOVED {}
-    Lost = LOST {}
     DiskFull = DISK_FULL {}
 }
 
@@ -325,7 +324,6 @@ mod tests {
             record(Record::Commit { settled: vec![1, 1 << 50].into(), applied: 3 }),
             Message::RecordAck { stream: 1, seq: 2 },
             Message::Moved,
-            Message::Lost,
             Message::DiskFull,
         ];
         for message in messages {

@@ -140,6 +140,19 @@ impl Map {
         }
         (next.replicas != self.replicas).then(|| next.after(self))
     }
+    /// The next epoch's map after primaries have said that they have no whole copy (`is_unsynced`, in this epoch);
+    /// `None` if none has. The next server of the list answers for the partition: it may have got its copy sooner. A
+    /// partition without any is lost. Who is passed over is not filled in again here: it would be asked for ever.
+    #[must_use]
+    pub fn without_unsynced(&self, is_unsynced: impl Fn(u32) -> bool) -> Option<Map> {
+        let mut next = Map { epoch: self.epoch + 1, ..self.clone() };
+        for (p, list) in next.replicas.iter_mut().enumerate() {
+            if !list.is_empty() && is_unsynced(p as u32) {
+                list.remove(0);
+            }
+        }
+        (next.replicas != self.replicas).then(|| next.after(self))
+    }
     /// The next epoch's map with a worker counted, or no longer.
     #[must_use]
     pub fn with_worker(&self, worker: WorkerId, counts: bool) -> Map {
@@ -271,6 +284,21 @@ mod tests {
         assert_eq!(second.since, [vec![5, 4], vec![4, 4], vec![]]);
         assert_eq!(second.terms, [6, 4, 4]);
         assert_eq!(second.toward(&target, |_| true), None);
+    }
+
+    #[test]
+    fn a_primary_without_a_copy_is_passed_over_until_nobody_is_left() {
+        // Servers 1 and 2 were to get copies from server 0, which has died.
+        let replicas = vec![vec![0, 1, 2], vec![0]];
+        let map = Map { epoch: 4, replicas, since: Vec::new(), terms: Vec::new(), workers: vec![true] }
+            .after(&Map::default())
+            .without(&[0], &[1, 2], 1);
+        assert_eq!((map.epoch, &map.replicas[0], map.has_lost()), (5, &vec![1, 2], true));
+        assert_eq!(map.without_unsynced(|_| false), None);
+        assert_eq!(map.without_unsynced(|p| p == 1), None, "what is lost stays lost");
+        let next = map.without_unsynced(|p| p == 0).unwrap();
+        assert_eq!((next.epoch, &next.replicas[0], next.since_of(0, 2), next.terms[0]), (6, &vec![2], Some(4), 6));
+        assert!(next.without_unsynced(|p| p == 0).unwrap().replicas[0].is_empty());
     }
 
     #[test]

@@ -201,10 +201,8 @@ pub enum Message {
         /// Number of the first record it lacks.
         seq: u64,
     },
-    /// Somebody else answers for the partition, or the epoch is over.
+    /// Somebody else answers for the partition, or will: the epoch is over, or this server has no whole copy.
     Moved,
-    /// Every copy of the partition is lost.
-    Lost,
     /// The server's disk takes no more: steps settle when it does.
     DiskFull,
 }

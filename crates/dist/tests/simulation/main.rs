@@ -9,7 +9,7 @@ mod world;
 
 use std::sync::Arc;
 use talweg_dist::{Add, Client, Envelope, Map, Message, Outbox, Partition, Peer, Rows, Rule, Table, Update};
-use world::{Plan, Slow, World};
+use world::{Plan, Slow, Victims, World};
 
 /// Seeds to try.
 fn seeds() -> u64 {
@@ -90,6 +90,76 @@ fn the_store_serves_on_while_the_keeper_is_stopped() {
         during += world.steps_paused;
     }
     assert!(long >= 20 * seeds() && during > seeds(), "{long} and {during} steps were done without a keeper");
+}
+
+/// Every server with a whole copy dies while another is still to get its own: the loss is seen, unless what was on its
+/// way made the copy whole. Nobody waits for ever, and nobody goes on with less.
+#[test]
+fn the_loss_of_all_whole_copies_is_seen() {
+    let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
+    for rule in [Rule::BSP, Rule::ssp(2), Rule::ASYNC] {
+        let mut lost = 0;
+        for seed in 0..seeds() {
+            let plan = Plan { loss: Some(Victims::Whole), faults: Plan::storm(seed).faults, ..Plan::calm() };
+            let world = World::run(seed, rule, &plan);
+            lost += u64::from(world.has_lost());
+            if !world.has_lost() {
+                world.check_counts();
+                assert!(rule != Rule::BSP || world.weights() == expected, "seed {seed}");
+            }
+        }
+        assert!(lost > seeds() / 4, "{rule}: {lost} of {} runs have lost a partition", seeds());
+    }
+}
+
+/// Of two servers that get copies, the one that comes first in the list may get its own later. If the others die
+/// meanwhile, the second answers.
+#[test]
+fn a_primary_without_a_copy_is_passed_over() {
+    let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
+    let mut saved = 0;
+    for seed in 0..seeds() {
+        let faults = Plan::storm(seed).faults;
+        let plan = Plan { loss: Some(Victims::Leaving), servers: 2, faults, ..Plan::calm() };
+        let world = World::run(seed, Rule::BSP, &plan);
+        world.check_counts();
+        world.check_copies();
+        assert_eq!(world.weights(), expected, "seed {seed}");
+        saved += world.passed;
+    }
+    assert!(saved > seeds() / 10, "{saved} primaries were passed over");
+}
+
+/// A stop comes while a worker is dead that may be ahead of the others. All end with the same number of steps, each of
+/// which counts once; under bsp with the bits of as many undisturbed steps, and going on with those of a whole run.
+#[test]
+fn workers_stop_after_a_common_step_while_one_is_dead() {
+    let two = || Plan { workers: 2, ..Plan::calm() };
+    let calm = |steps| World::run(0, Rule::BSP, &Plan { steps, ..two() }).weights();
+    let all: Vec<_> = (0..=Plan::calm().steps).map(|n| if n == 0 { Vec::new() } else { calm(n) }).collect();
+    for rule in [Rule::BSP, Rule::ssp(2), Rule::ASYNC] {
+        let (mut stopped, mut ahead) = (0, 0);
+        for seed in 0..seeds() {
+            let slow = if seed % 3 == 0 { Slow::Nobody } else { Slow::First };
+            let faults = Plan::storm(seed).faults;
+            let mut world = World::run(seed, rule, &Plan { stops: true, slow, faults, ..two() });
+            let Some(last) = world.last() else { continue };
+            world.check_counts();
+            stopped += u64::from(last < Plan::calm().steps);
+            ahead += u64::from(world.was_ahead() > 0);
+            if rule == Rule::BSP && last > 0 {
+                assert_eq!(world.weights(), all[last as usize], "seed {seed}: stopped after step {last}");
+            }
+            world.resume();
+            world.check_counts();
+            if rule == Rule::BSP {
+                assert_eq!(world.weights(), all[Plan::calm().steps as usize], "seed {seed}: resumed at step {last}");
+            }
+        }
+        println!("{rule}: {stopped} runs were stopped, in {ahead} the dead worker was ahead");
+        assert!(stopped > seeds() / 4, "{rule}: {stopped} of {} runs were stopped", seeds());
+        assert!(rule == Rule::BSP || ahead > 0, "{rule}: the dead worker was never ahead");
+    }
 }
 
 #[test]

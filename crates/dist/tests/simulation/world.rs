@@ -1,5 +1,9 @@
 //! Servers, workers and a coordinator in a simulated network.
 
+mod loss;
+mod stopping;
+
+pub use loss::Victims;
 use net::sim::{Event, Faults, Micros, Network, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -52,6 +56,10 @@ pub struct Plan {
     pub removals: u32,
     /// When the keeper of the membership store is stopped, and until when.
     pub pauses: Vec<Range<Micros>>,
+    /// Servers die while another is still to get its copy from them.
+    pub loss: Option<loss::Victims>,
+    /// Everybody is asked to stop, while a worker is dead.
+    pub stops: bool,
 }
 
 impl Plan {
@@ -70,6 +78,8 @@ impl Plan {
             additions: 0,
             removals: 0,
             pauses: Vec::new(),
+            loss: None,
+            stops: false,
         }
     }
     /// Everything, differently for each seed.
@@ -96,6 +106,8 @@ enum Phase {
     Reading(Vec<(u32, u32, u64)>),
     Computing(BTreeMap<(u32, u32), Arc<Vec<f32>>>),
     Settling,
+    /// It waits until the workers have agreed on a last step.
+    AtGate,
     Done,
 }
 
@@ -133,6 +145,9 @@ pub struct World {
     /// Steps that were computed while the keeper was stopped.
     pub steps_paused: u64,
     trouble: Vec<(Micros, Trouble)>,
+    /// Partitions whose primary had no whole copy, and was passed over.
+    pub passed: u64,
+    stop: Option<stopping::Stopping>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +160,9 @@ enum Trouble {
     Cut(Node, Node, bool),
     Add,
     Remove,
+    KillSources(loss::Victims),
+    Stop,
+    Hear(u32),
 }
 
 fn peer_of(node: Node) -> Peer {
@@ -168,14 +186,18 @@ impl World {
     pub fn run(seed: u64, rule: Rule, plan: &Plan) -> World {
         let _failed = Failed(seed, rule);
         let mut w = World::new(seed, rule, plan);
-        while !w.is_done() {
-            assert!(w.network.now() < 2_000_000, "seed {seed}, {rule}: not done after two seconds of simulated time");
-            let event = w.network.next_event().expect("timers never end");
-            w.events += 1;
-            w.step_trouble();
-            w.event(event);
-        }
+        w.run_on();
         w
+    }
+    fn run_on(&mut self) {
+        while !self.is_done() {
+            assert!(self.network.now() < 2_000_000, "{}: not done after two seconds of simulated time", self.rule);
+            let event = self.network.next_event().expect("timers never end");
+            self.events += 1;
+            self.step_trouble();
+            self.event(event);
+            self.agree();
+        }
     }
 
     fn new(seed: u64, rule: Rule, plan: &Plan) -> World {
@@ -206,6 +228,8 @@ impl World {
             values: 0,
             steps_paused: 0,
             trouble: Vec::new(),
+            passed: 0,
+            stop: None,
         };
         servers.into_iter().for_each(|s| w.start_server(s));
         for i in 0..plan.workers {
@@ -229,6 +253,7 @@ impl World {
     }
     /// Moves partitions as the controller does.
     fn rebalance(&mut self) {
+        self.pass_over_unsynced();
         let Some(target) = &self.target else { return };
         let copied = |p: u32| {
             let primary = self.map.primary(p).and_then(|s| self.servers.get(&s)).map(|l| &l[p as usize]);
@@ -270,6 +295,8 @@ impl World {
         (0..plan.additions).for_each(|_| list.push((random.within(2_000..40_000), Trouble::Add)));
         (0..plan.removals).for_each(|_| list.push((random.within(2_000..40_000), Trouble::Remove)));
         self.trouble = list;
+        self.plan_loss();
+        self.plan_stop();
     }
 
     fn step_trouble(&mut self) {
@@ -283,6 +310,7 @@ impl World {
                     self.network.restart(WORKER + i);
                     self.workers[i as usize] = new_worker(i, self.rule, self.workers[i as usize].life + 1);
                     self.network.timer(WORKER + i, 10, RESEND);
+                    self.hears_of_stop(i);
                 }
                 Trouble::StartWorker(_) => {}
                 Trouble::KillServer | Trouble::Suspect if !self.is_copied() => {
@@ -326,6 +354,9 @@ impl World {
                         self.aim();
                     }
                 }
+                Trouble::KillSources(victims) => self.kill_sources(victims),
+                Trouble::Stop => self.asks_to_stop(),
+                Trouble::Hear(i) => self.hears_of_stop(i),
                 Trouble::Cut(a, b, true) => self.network.cut(a, b),
                 Trouble::Cut(a, b, false) => self.network.mend(a, b),
             }
@@ -352,7 +383,8 @@ impl World {
         self.map.replicas.iter().enumerate().all(|(p, list)| list.iter().all(|s| holds(p, s)))
     }
     fn is_done(&self) -> bool {
-        self.workers.iter().all(|w| matches!(w.phase, Phase::Done))
+        // The launcher ends a job of which something is lost.
+        self.map.has_lost() || self.workers.iter().all(|w| matches!(w.phase, Phase::Done))
     }
 
     fn send(&mut self, from: Node, out: Outbox) {
@@ -427,7 +459,7 @@ impl World {
     /// Moves a worker on as far as it can go.
     fn progress(&mut self, i: usize) {
         let node = WORKER + i as u32;
-        let tables = self.tables.clone();
+        let (tables, steps) = (self.tables.clone(), self.steps_of(i));
         let w = &mut self.workers[i];
         let mut out = Outbox::new();
         match &mut w.phase {
@@ -440,7 +472,8 @@ impl World {
                 }
                 w.phase = Phase::Creating;
             }
-            Phase::Creating if w.client.is_created() => out = begin(w, &tables, self.plan.steps),
+            Phase::Creating if w.client.is_created() => out = begin(w, &tables, steps),
+            Phase::AtGate if steps.is_some() => out = begin(w, &tables, steps),
             Phase::Reading(asked) if !w.client.is_waiting() => {
                 let mut got = BTreeMap::new();
                 for (t, b, request) in asked.iter() {
@@ -459,7 +492,7 @@ impl World {
                 let time = self.network.random().within(200..1_200) * slow;
                 self.network.timer(node, time, COMPUTE);
             }
-            Phase::Settling if w.client.volatile_steps() <= 3 => out = begin(w, &tables, self.plan.steps),
+            Phase::Settling if w.client.volatile_steps() <= 3 => out = begin(w, &tables, steps),
             _ => {}
         }
         self.send(node, out);
@@ -535,13 +568,14 @@ impl World {
 
     /// Every step of every worker counts once.
     pub fn check_counts(&self) {
+        let steps = self.last().unwrap_or(self.plan.steps);
         for (p, list) in self.map.replicas.iter().enumerate() {
             for ((table, _), _, value) in self.servers[&list[0]][p].contents().filter(|(k, _, _)| k.0 < COUNT_TABLES) {
                 for count in value.iter() {
                     if self.rule.drops() {
-                        assert!(*count <= self.plan.steps as f32, "table {table}: {count}");
+                        assert!(*count <= steps as f32, "table {table}: {count}");
                     } else {
-                        assert_eq!(*count, self.plan.steps as f32, "table {table}: {value:?}");
+                        assert_eq!(*count, steps as f32, "table {table}: {value:?}");
                     }
                 }
             }
@@ -590,8 +624,12 @@ fn new_worker(i: u32, rule: Rule, life: u32) -> Worker {
     Worker { client, phase: Phase::Joining, life }
 }
 
-/// Starts a step, or ends the run.
-fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Outbox {
+/// Starts a step, or ends the run after so many; waits if nobody knows how many.
+fn begin(w: &mut Worker, tables: &[Table], steps: Option<u64>) -> Outbox {
+    let Some(steps) = steps else {
+        w.phase = Phase::AtGate;
+        return Outbox::new();
+    };
     if w.client.step() >= steps {
         w.phase = if w.client.volatile_steps() == 0 { Phase::Done } else { Phase::Settling };
         return Outbox::new();

@@ -386,6 +386,9 @@ impl Coordinator for EtcdCoordinator {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.look().keys.get(key).cloned()
     }
+    fn refresh(&self) {
+        self.seen.lock().looked = None;
+    }
     fn set(&self, key: &str, value: &[u8]) -> Result<()> {
         self.line.call(&Request::Set(key, value), Instant::now() + SET_LIMIT).map(drop)
     }

@@ -82,8 +82,15 @@ pub struct StoreServer {
 /// Keys under which a server says how it is, and what it says, in memory that is used again.
 struct Words {
     copied: String,
+    unsynced: String,
     load: String,
     text: String,
+}
+impl Words {
+    fn new(me: u32) -> Words {
+        let (copied, unsynced) = (controller::copied_key(me), controller::unsynced_key(me));
+        Words { copied, unsynced, load: load_key(me), text: String::new() }
+    }
 }
 /// Adds a number to a text, after a space if it is not the first.
 fn push(text: &mut String, number: u64) {
@@ -172,7 +179,7 @@ impl StoreServer {
             host.member.set(&controller::disk_key(o.server), &report.encode(), soon())?;
         }
         host.member.lease(&key, address.as_bytes(), soon())?;
-        let mut words = Words { copied: controller::copied_key(host.me), load: load_key(host.me), text: String::new() };
+        let mut words = Words::new(host.me);
         let (news, heard) = mpsc::channel();
         std::thread::spawn(move || watch_map(&watch, o.server, &news));
         loop {
@@ -210,6 +217,8 @@ impl StoreServer {
                 let _ = host.partitions.set(all);
             }
             host.new_map(&map);
+            // Whoever waits for a partition that has no whole copy waits for the map that follows from this.
+            let _ = host.tell_unsynced(&publisher, &mut words);
             if leaves && !map.names(host.me) {
                 // Everything it held is elsewhere.
                 return Ok(());
@@ -219,8 +228,9 @@ impl StoreServer {
     /// Says which partitions every backup has, what this server has done, and if it answers for the
     /// first partition how far everybody is.
     fn tell(&self, publisher: &Publisher, words: &mut Words) -> Result<()> {
-        let Words { copied, load, text } = words;
-        self.copied(text);
+        self.tell_unsynced(publisher, words)?;
+        let Words { copied, load, text, .. } = words;
+        self.partitions_that(Partition::is_copied, text);
         publisher.set(copied, text.as_bytes())?;
         self.load(text);
         publisher.lease(load, text.as_bytes())?;
@@ -234,17 +244,27 @@ impl StoreServer {
         }
         Ok(())
     }
-    /// The epoch, and the partitions of which every backup has a whole copy in it.
-    fn copied(&self, text: &mut String) {
+    /// Says which partitions it answers for without a whole copy, if there are any.
+    fn tell_unsynced(&self, publisher: &Publisher, words: &mut Words) -> Result<()> {
+        if self.partitions_that(Partition::is_unsynced, &mut words.text) == 0 {
+            return Ok(());
+        }
+        publisher.set(&words.unsynced, words.text.as_bytes())
+    }
+    /// Writes the epoch and the partitions of which something holds in it; how many these are.
+    fn partitions_that(&self, holds: fn(&Partition) -> bool, text: &mut String) -> usize {
         let all = self.partitions.get().into_iter().flatten();
         text.clear();
         push(text, all.clone().last().map_or(0, |slot| slot.lock().partition.epoch()));
+        let mut count = 0;
         for slot in all {
             let slot = slot.lock();
-            if slot.partition.is_copied() {
+            if holds(&slot.partition) {
                 push(text, slot.partition.id().into());
+                count += 1;
             }
         }
+        count
     }
     /// Partitions it answers for, bytes it holds, updates applied, reads, reads that had to wait.
     fn load(&self, text: &mut String) {

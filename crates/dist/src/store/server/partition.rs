@@ -256,10 +256,9 @@ impl Partition {
                 if w as usize >= self.settled.len() {
                     return Err(format!("there is no worker {w}"));
                 }
-                if self.role != Role::Primary || e.epoch != self.epoch {
+                // Without a whole copy it says so to the controller, whose next map has another primary or none.
+                if self.role != Role::Primary || e.epoch != self.epoch || !self.synced {
                     self.say(out, from, Message::Moved);
-                } else if !self.synced {
-                    self.say(out, from, Message::Lost);
                 } else if self.is_present_life(w, &message) {
                     self.worker(w, message, out)?;
                 }

@@ -108,7 +108,9 @@ impl Partition {
         }
         self.role = role;
         (self.since, self.term) = (since, term);
-        if role == Role::Primary {
+        // Without a whole copy it is primary because those who had one are gone, and has nothing to hand on:
+        // neither other servers nor its disk must take that for the partition.
+        if role == Role::Primary && self.synced {
             self.held = self.epoch;
             self.copy_to(&list[1..], map);
             self.commit(None);
@@ -181,6 +183,10 @@ impl Partition {
     /// True if it answers for the partition and every backup has a whole copy.
     pub fn is_copied(&self) -> bool {
         self.role == Role::Primary && self.synced && self.outgoing.streams.values().all(|t| t.first >= t.whole)
+    }
+    /// True if it answers for the partition without a whole copy: those who had one died before it got its own.
+    pub fn is_unsynced(&self) -> bool {
+        self.role == Role::Primary && !self.synced
     }
     /// The epoch it lives in.
     pub fn epoch(&self) -> u64 {
@@ -404,5 +410,35 @@ impl Partition {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::apply::Add;
+    use crate::store::consistency::Rule;
+    use std::sync::Arc;
+
+    #[test]
+    fn who_is_left_without_a_copy_writes_nothing_in_its_place() {
+        let mut p = Partition::new(0, 2, 1, Arc::new(Rule::BSP), Box::new(Add));
+        p.keep_on_disk();
+        let mut out = Outbox::new();
+        // Server 2 is to get a copy; before it comes, those who have one are gone.
+        let two = Map::new(1, &[0, 1], 2, 1).unwrap();
+        let three = two.toward(&Map::new(1, &[1, 2], 2, 1).unwrap(), |_| true).unwrap();
+        assert_eq!(three.replicas[0], [0, 1, 2]);
+        let alone = three.without(&[0, 1], &[2], 2);
+        assert_eq!(alone.replicas[0], [2]);
+        for map in [two, three, alone] {
+            let (epoch, message) = (map.epoch, Message::Map(Arc::new(map)));
+            p.handle(Peer::Coordinator, Envelope { partition: 0, epoch, message }, &mut out).unwrap();
+        }
+        assert!(out.is_empty() && p.is_unsynced() && !p.is_copied(), "{out:?}");
+        // A worker is sent to the next map, which says whether somebody else has a copy.
+        let join = Envelope { partition: 0, epoch: p.epoch(), message: Message::Join { life: 1 } };
+        p.handle(Peer::Worker(0), join, &mut out).unwrap();
+        assert!(matches!(out[..], [(Peer::Worker(0), Envelope { message: Message::Moved, .. })]), "{out:?}");
     }
 }

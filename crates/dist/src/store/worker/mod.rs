@@ -100,6 +100,11 @@ impl Store {
     pub fn step(&self) -> u64 {
         self.client.step()
     }
+    /// Steps of which some partition has this worker's part: one more than [`Store::step`] if the worker that this one
+    /// replaces has died while it ended a step.
+    pub fn steps_in_store(&self) -> u64 {
+        self.client.steps_in_store()
+    }
     /// How many workers the store was made for.
     pub fn workers(&self) -> usize {
         self.client.map().workers.len()
