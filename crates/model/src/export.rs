@@ -3,7 +3,7 @@
 use crate::loaded::Model;
 use crate::polymorphic::Polymorphic;
 use crate::signature::{Axis, Dimension, Signature, TensorSpec};
-use crate::{files, polymorphic};
+use crate::{files, padding, polymorphic};
 use ir::{Error, Graph, Literal, Result, Shape, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -94,6 +94,11 @@ impl Export {
         self.check_values(&model, &examples, f)?;
         if is_batched && !has_independent_rows(&model, &examples)? {
             model.set_batched(false);
+        }
+        for dim in usize::from(model.signature().is_batched)..self.dims.len() {
+            if padding::is_harmless(&model, &examples, dim) {
+                model.set_padded(dim);
+            }
         }
         Ok(model)
     }

@@ -26,11 +26,13 @@ mod files;
 mod fold;
 mod loaded;
 mod mapped;
+mod padding;
 mod polymorphic;
 mod signature;
 
 pub use export::Export;
 pub use loaded::{Model, Prepared};
 pub use mapped::{map as map_opened, open as map_file};
+pub use padding::half_octave;
 pub use polymorphic::{Expr, Polymorphic};
 pub use signature::{Axis, Dimension, Signature, TensorSpec};

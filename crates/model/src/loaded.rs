@@ -3,14 +3,14 @@
 use crate::fold::{Folded, fold};
 use crate::polymorphic::{Polymorphic, Role};
 use crate::signature::Signature;
-use ir::{Buffer, Error, Graph, Literal, Result, Shape};
+use ir::{Attrs, Buffer, CONST, Error, Graph, Literal, Result, Shape};
 use parking_lot::Mutex;
 use runtime::{Engine, Program};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Programs kept at most; the one that was not used for the longest goes first.
-const PROGRAMS_MAX: usize = 64;
+const PROGRAMS_MAX: usize = 256;
 
 /// An exported model.
 pub struct Model {
@@ -73,13 +73,27 @@ impl Model {
     pub(crate) fn set_batched(&mut self, is_batched: bool) {
         self.signature.is_batched = is_batched;
     }
+    pub(crate) fn set_padded(&mut self, dim: usize) {
+        self.signature.dims[dim].is_padded = true;
+    }
     pub(crate) fn parts(&self) -> (&Polymorphic, &[Role]) {
         (&self.graph, &self.roles)
     }
-    /// Bytes of its weights.
+    /// Bytes of its weights, and of the forms of them that the compiled programs hold.
     pub fn weight_bytes(&self) -> usize {
         let bytes = |r: &Role| if let Role::Weight(_, l) = r { l.bytes().len() } else { 0 };
-        self.roles.iter().map(bytes).sum()
+        self.roles.iter().map(bytes).sum::<usize>() + self.packed_bytes()
+    }
+    /// Bytes of weights in the form of their kernels.
+    pub fn packed_bytes(&self) -> usize {
+        let mut folded: Vec<Arc<Constants>> = Vec::new();
+        for f in self.programs.lock().iter().filter_map(|c| c.folded.as_ref()) {
+            if !folded.iter().any(|known| Arc::ptr_eq(known, f)) {
+                folded.push(f.clone());
+            }
+        }
+        let values = folded.iter().flat_map(|f| &f.values);
+        self.placed.iter().flatten().chain(values).map(|b| self.engine.device().packed_bytes(b)).sum()
     }
     /// The graph at these sizes of the free dimensions.
     pub fn graph(&self, sizes: &[usize]) -> Result<Graph> {
@@ -103,10 +117,14 @@ impl Model {
         // Without the lock: other sizes are served meanwhile.
         let graph = self.graph.at(sizes)?;
         let is_weight: Vec<bool> = self.roles.iter().map(|r| matches!(r, Role::Weight(..))).collect();
-        let (program, folded) = match fold(&graph, &is_weight) {
-            None => (self.engine.compile(&graph)?, None),
-            Some(Folded { once, reads, each }) => (self.engine.compile(&each)?, Some(self.constants(once, &reads)?)),
+        let (each, folded) = match fold(&graph, &is_weight) {
+            None => (graph, None),
+            Some(Folded { once, reads, each }) => (each, Some(self.constants(once, &reads)?)),
         };
+        let values = folded.iter().flat_map(|f| f.values.iter().map(Some));
+        let on_host = |b: Option<&Buffer>| b.and_then(|b| if let Buffer::Host(l) = b { Some(l.clone()) } else { None });
+        let fixed: Vec<Option<Literal>> = self.placed.iter().map(Option::as_ref).chain(values).map(on_host).collect();
+        let program = self.engine.compile_fixed(&each, &fixed)?;
         let compiled = Compiled { sizes: sizes.to_vec(), program, folded };
         let mut programs = self.programs.lock();
         if programs.len() >= PROGRAMS_MAX {
@@ -126,6 +144,38 @@ impl Model {
         let mut inputs = reads.iter().map(weight).collect::<Result<Vec<Buffer>>>()?;
         let values = self.engine.compile(&graph)?.run(&mut inputs)?;
         Ok(Arc::new(Constants { graph, reads: reads.to_vec(), values }))
+    }
+
+    /// The graph at these sizes, in which weights, and what depends on weights alone, are constants; its inputs are the
+    /// arguments in order. A program that holds nothing else is made from it.
+    pub fn frozen(&self, sizes: &[usize]) -> Result<Graph> {
+        let whole = self.graph.at(sizes)?;
+        let is_weight: Vec<bool> = self.roles.iter().map(|r| matches!(r, Role::Weight(..))).collect();
+        let (mut graph, folded) = match fold(&whole, &is_weight) {
+            None => (whole, None),
+            Some(Folded { once, reads, each }) => (each, Some(self.constants(once, &reads)?)),
+        };
+        let mut arguments: Vec<(usize, u32)> = Vec::new();
+        let folded = folded.iter().flat_map(|f| &f.values);
+        let bound = self.roles.iter().map(Ok).chain(folded.map(Err));
+        for (input, value) in graph.inputs.clone().into_iter().zip(bound) {
+            let value = match value {
+                Ok(Role::Argument(i)) => {
+                    arguments.push((*i, input));
+                    continue;
+                }
+                Ok(Role::Weight(_, value)) => value.clone(),
+                Err(buffer) => buffer.read()?,
+            };
+            let node = &mut graph.nodes[input as usize];
+            (node.op, node.attrs) = (&CONST, Attrs::new().with("value", value));
+        }
+        arguments.sort_unstable();
+        if !arguments.iter().map(|a| a.0).eq(0..self.signature.inputs.len()) {
+            return Err(Error::format("an argument is no input of the graph, or is one twice"));
+        }
+        graph.inputs = arguments.into_iter().map(|a| a.1).collect();
+        Ok(graph)
     }
 
     /// What runs the model at these sizes, compiled if it was not yet.

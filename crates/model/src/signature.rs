@@ -14,12 +14,15 @@ pub struct Dimension {
     pub max: usize,
     /// Sizes are multiples of this.
     pub multiple_of: usize,
+    /// Whether inputs may be followed by zeros along it: outputs stay as they are, but for rounding.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_padded: bool,
 }
 
 impl Dimension {
     /// A dimension of any size but 0.
     pub fn new(name: &str) -> Dimension {
-        Dimension { name: name.into(), min: 1, max: u32::MAX as usize, multiple_of: 1 }
+        Dimension { name: name.into(), min: 1, max: u32::MAX as usize, multiple_of: 1, is_padded: false }
     }
     /// Fails unless `size` is allowed.
     pub fn check(&self, size: usize) -> Result<()> {

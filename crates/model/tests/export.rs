@@ -47,6 +47,31 @@ fn nearly_agrees(dir: &Path, f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, input
 }
 
 #[test]
+fn weights_of_convolutions_are_packed_once_for_all_batch_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("conv");
+    let w = Variable::new("w", random(&[32, 32, 3, 3], 1)).unwrap();
+    let f = |x: &[Tensor]| Ok(vec![x[0].conv2d(&w.tensor(), None, tensor::nn::ConvOptions::default()).relu()]);
+    let example = random(&[1, 32, 28, 28], 3);
+    Export::new("conv").input("x", &example, &["batch", "", "", ""]).write(&dir, f).unwrap();
+    let model = Model::load(&dir).unwrap();
+    let weights = 32 * 32 * 9 * 4;
+    assert_eq!((model.weight_bytes(), model.packed_bytes()), (weights, 0), "nothing is compiled");
+    // Transformed filters of tiles of 4×4 outputs: 36 matrices.
+    let packed = 36 * 32 * 32 * 4;
+    let two = model.prepare(&[2]).unwrap();
+    assert_eq!((model.weight_bytes(), model.packed_bytes()), (weights + packed, packed));
+    let five = model.prepare(&[5]).unwrap();
+    assert_eq!(model.packed_bytes(), packed, "both sizes share them");
+    for (n, prepared) in [(2, two), (5, five)] {
+        let x = random(&[n, 32, 28, 28], n as u64);
+        let got = prepared.run(&[x.literal().unwrap()]).unwrap()[0].to_f64();
+        let want = f(&[x]).unwrap()[0].literal().unwrap().to_f64();
+        assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0)));
+    }
+}
+
+#[test]
 fn a_perceptron_takes_any_batch() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("mlp");
@@ -116,6 +141,42 @@ fn attention_takes_any_length() {
     }
     let long = Model::load(&dir).unwrap().run(&[Literal::zeros(DType::I64, [1, 41])]).unwrap_err();
     assert!(long.message.contains("length is 41, but must lie between 1 and 40"), "{long}");
+}
+
+#[test]
+fn what_a_mask_hides_may_be_padding() {
+    let parent = tempfile::tempdir().unwrap();
+    let masked = |x: &[Tensor]| {
+        let weight = x[1].cast(DType::F32);
+        Ok(vec![(&x[0] * &weight).sum(1) / weight.sum(1).maximum(1e-9), &x[0] * 2.0])
+    };
+    let plain = |x: &[Tensor]| Ok(vec![x[0].mean(1) + x[1].cast(DType::F32).sum(1) * 0.0, &x[0] * 2.0]);
+    let write = |name: &str, max: usize, f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>| {
+        let dir = parent.path().join(name);
+        let export = Export::new(name).input("x", &random(&[1, 4], 1), &["batch", "length"]);
+        let export = export.input("mask", &Tensor::from([[1i64, 1, 1, 1]]), &["batch", "length"]);
+        export.dimension(Dimension { max, ..Dimension::new("length") }).write(&dir, f).unwrap();
+        Model::load(&dir).unwrap()
+    };
+    let model = write("masked", 20, &masked);
+    assert!(model.signature().dims[1].is_padded && !model.signature().dims[0].is_padded);
+    assert!(!write("plain", 20, &plain).signature().dims[1].is_padded, "a mean over the padding is another");
+    let greatest = |x: &[Tensor]| Ok(vec![x[0].max(1) + x[1].cast(DType::F32).sum(1) * 0.0]);
+    assert!(!write("greatest", 20, &greatest).signature().dims[1].is_padded, "zeros exceed what is negative");
+    let least = |x: &[Tensor]| Ok(vec![x[0].min(1) + x[1].cast(DType::F32).sum(1) * 0.0]);
+    assert!(!write("least", 20, &least).signature().dims[1].is_padded, "zeros are below what is positive");
+    let any = Dimension::new("").max;
+    assert!(!write("unbounded", any, &masked).signature().dims[1].is_padded, "no maximum was stated");
+    let (x, mask) = (random(&[2, 5], 3).literal().unwrap(), Literal::generate([2, 5], |i| i64::from(i != 4)));
+    let s = model.signature();
+    assert_eq!(s.padded(&[2, 5]), [2, 8]);
+    let want = model.run(&[x.clone(), mask.clone()]).unwrap();
+    let got = model.run(&s.pad(&[x, mask], &[2, 8]).unwrap()).unwrap();
+    for (o, (w, g)) in want.iter().zip(&got).enumerate() {
+        let g = s.trim(o, g.dtype(), g.shape().dims(), g.bytes(), &[2, 5]).unwrap();
+        assert_eq!(g.shape(), w.shape());
+        assert!(g.to_f64().iter().zip(w.to_f64()).all(|(a, b)| (a - b).abs() < 1e-6), "{g:?} {w:?}");
+    }
 }
 
 #[test]

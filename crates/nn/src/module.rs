@@ -186,7 +186,10 @@ pub trait Parameters {
 }
 impl<M: Module> Parameters for M {
     fn variables(&self) -> Vec<Variable> {
-        self.parameters()
+        // Plans of meshes and errors name parameters by their paths, the longest that is known of each.
+        let all = self.named_parameters();
+        all.iter().filter(|(path, v)| path.len() > v.name().len()).for_each(|(path, v)| v.rename(path));
+        all.into_iter().map(|(_, v)| v).collect()
     }
 }
 impl Parameters for [Variable] {

@@ -1,9 +1,17 @@
 //! Before the first step: whether all workers are about to do the same.
 
+use dist::launch::WorkerConfig;
 use dist::{Reducer, Store};
 
 /// Bytes that a worker says at most; what is longer is cut.
 const BYTES: usize = 4096;
+
+/// What the environment has set for this worker, and must have set for all.
+pub(crate) fn environment(config: &WorkerConfig) -> [(&'static str, String); 3] {
+    let wire = config.wire.map_or("f32".to_string(), |f| f.to_string());
+    let bucket = std::env::var("TALWEG_BUCKET").unwrap_or_else(|_| "unset".to_string());
+    [("WORLD_SIZE", config.world.to_string()), ("TALWEG_WIRE", wire), ("TALWEG_BUCKET", bucket)]
+}
 
 /// Fails, on every worker, unless all workers say the same settings; under all-reduce.
 pub(crate) fn compare(reducer: &mut Reducer, rank: u32, settings: &[(&str, String)]) -> dist::Result<()> {

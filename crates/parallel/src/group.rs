@@ -51,7 +51,7 @@ impl Deref for Group {
 }
 
 impl Group {
-    fn of(comm: &Arc<Comm>, ranks: &[usize]) -> Result<Group> {
+    pub(crate) fn of(comm: &Arc<Comm>, ranks: &[usize]) -> Result<Group> {
         let group = RankGroup::new(ranks, comm.rank, comm.world).map_err(|e| failed(e).in_op("group"))?;
         let mut all = lock(&comm.groups);
         all.retain(|g| g.strong_count() > 0);

@@ -2,6 +2,7 @@
 
 use crate::agree;
 use crate::comm::{self, Comm};
+use crate::mesh::is_meshed;
 use crate::part::BatchPart;
 use crate::status::{Counters, failed, kind, lock};
 use crate::table::Local;
@@ -148,7 +149,8 @@ impl Job {
     }
 
     fn of(remote: Option<Remote>, mode: Mode, counters: Arc<Counters>, comm: Arc<Comm>) -> Job {
-        let (rank, world) = remote.as_ref().map_or((0, 1), |r| (r.config.rank as usize, r.config.world as usize));
+        let place = |r: &Remote| (r.config.rank as usize, r.config.world as usize);
+        let (rank, world) = remote.as_ref().filter(|_| !is_meshed()).map_or((0, 1), place);
         let (batch, means, is_local) = (Mutex::default(), Mutex::default(), AtomicBool::default());
         Job(Arc::new(Inner { rank, world, mode, remote, counters, comm, batch, means, is_local }))
     }
@@ -202,32 +204,27 @@ fn join(config: WorkerConfig, timeout: Duration) -> dist::Result<Job> {
     let publisher = Arc::new(Publisher::start(member.duplicate(deadline)?)?);
     let asking = Arc::new(member.duplicate(deadline)?);
     let counters = Counters::new(publisher.clone());
-    counters.start(publisher.clone(), member.duplicate(deadline)?, (config.rank, config.world))?;
+    counters.start(publisher.clone(), member.duplicate(deadline)?, &config)?;
     let joining = counters.wait();
-    let mode = if config.servers == 0 {
+    let mode = if is_meshed() {
+        Mode::Alone(Mutex::default())
+    } else if config.servers == 0 {
         let listen = listen_toward(&config.coordinator.address()?)?;
         let mut reducer = Reducer::join(config.rank, &listen, member, config.secret.clone(), timeout)?;
         config.wire.into_iter().for_each(|filter| reducer.pack(filter));
         // A worker that replaces a lost one has nothing to compare with.
         if !reducer.is_late() && reducer.done() == 0 {
-            agree::compare(&mut reducer, config.rank, &environment(&config))?;
+            agree::compare(&mut reducer, config.rank, &agree::environment(&config))?;
         }
         Mode::Reduce(Arc::new(Mutex::new(reducer)), Mutex::default())
     } else {
-        Mode::Store(Box::new(Mutex::new(Shared::join(&config, member, timeout)?)))
+        Mode::Store(Box::new(Mutex::new(Shared::join(&config, member, timeout, &counters)?)))
     };
     drop(joining);
     let told = Mutex::new(Told { at: Instant::now(), samples: 0 });
     let comm = Comm::of_job(&config, asking.clone(), counters.clone());
     let remote = Remote { config, publisher, member: asking, told, _coordinator: coordinator };
     Ok(Job::of(Some(remote), mode, counters, comm))
-}
-
-/// What the environment has set for this worker, and must have set for all.
-fn environment(config: &WorkerConfig) -> [(&'static str, String); 3] {
-    let wire = config.wire.map_or("f32".to_string(), |f| f.to_string());
-    let bucket = std::env::var("TALWEG_BUCKET").unwrap_or_else(|_| "unset".to_string());
-    [("WORLD_SIZE", config.world.to_string()), ("TALWEG_WIRE", wire), ("TALWEG_BUCKET", bucket)]
 }
 
 /// Elements of a parameter from which on it is cut into blocks of this size, so that several servers share it;
@@ -241,7 +238,7 @@ fn assign(p: &Variable, values: &[f32]) -> Result<()> {
 }
 
 impl Shared {
-    fn join(config: &WorkerConfig, member: Member, timeout: Duration) -> dist::Result<Shared> {
+    fn join(config: &WorkerConfig, member: Member, timeout: Duration, counters: &Counters) -> dist::Result<Shared> {
         let (own, workers) = (member.duplicate(Instant::now() + timeout)?, config.world as usize);
         let mut store = Store::join(config.rank, config.rule.drops(), member, config.secret.clone(), timeout)?;
         store.reuse(&config.rule);
@@ -249,6 +246,8 @@ impl Shared {
             let e = format!("this worker was started as one of {workers}, the store's servers for {}", store.workers());
             return Err(dist::Error::value(e));
         }
+        // Before anything is read, which may wait for others: they may wait for this worker's step, to stop.
+        counters.gate.rejoin(&own, config.rank, store.steps_in_store(), Instant::now() + timeout)?;
         let kept = store.kept()?;
         let began = store.step();
         Ok(Shared { store, member: own, tables: Vec::new(), wire: config.wire, began, first: 0, kept, given: None })
@@ -329,7 +328,7 @@ impl parallel::Job for Job {
     }
     fn writes_files(&self) -> Result<bool> {
         Ok(match &self.0.mode {
-            Mode::Alone(_) => true,
+            Mode::Alone(_) => self.0.comm.rank == 0,
             Mode::Reduce(r, _) => lock(r).is_first(),
             Mode::Store(s) => lock(s).store.is_first(),
         })
@@ -338,7 +337,9 @@ impl parallel::Job for Job {
         let Mode::Store(s) = &self.0.mode else { return Ok(Begin { origin: restored, step: restored }) };
         let mut shared = self.0.counters.exchange(s);
         let origin = shared.origin(restored)?;
-        Ok(Begin { origin, step: origin + shared.began })
+        let step = origin + shared.began;
+        self.0.counters.gate.enter(step);
+        Ok(Begin { origin, step })
     }
     fn next_step(&self, done: u64) -> Result<u64> {
         let Mode::Store(s) = &self.0.mode else { return Ok(done) };
@@ -402,7 +403,9 @@ impl parallel::Job for Job {
     }
     fn settle(&self, has_done_all: bool) -> Result<bool> {
         let (Some(remote), Mode::Store(s)) = (&self.0.remote, &self.0.mode) else { return Ok(false) };
-        let waits = has_done_all && !remote.config.rule.gathers();
+        // After a stop that all workers have agreed on, everybody comes to the same last step.
+        let all_come = has_done_all || self.0.counters.gate.is_decided();
+        let waits = all_come && !remote.config.rule.gathers();
         self.0.counters.exchange(s).store.settle(waits).map_err(failed)
     }
     fn done(&self) -> Result<()> {

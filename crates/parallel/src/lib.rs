@@ -11,6 +11,7 @@
 //! | `job` | joining, and what training asks of a job ([`nn::parallel::Job`]) |
 //! | `exchange` | the mean of gradients and the step in the store, as ops run them |
 //! | `group`, `comm` | collectives on tensors, and the communicator that carries them |
+//! | `mesh` | ranks as a mesh, over which jitted functions are cut |
 //! | `table` | tables of the parameter store that a program uses itself |
 //! | `update`, `server` | the server's side: update rules that workers ship, compiled and applied |
 //! | `status` | what a worker says of itself while it runs |
@@ -20,6 +21,7 @@ mod comm;
 mod exchange;
 mod group;
 mod job;
+mod mesh;
 mod part;
 mod server;
 mod status;
@@ -28,6 +30,9 @@ mod update;
 
 pub use group::{Compressed, Group};
 pub use job::{Job, ORIGIN, current};
+pub use mesh::{
+    MESH, PLAN, REPORT, SEARCH, mesh_from_env, mesh_in_process, mesh_of, plan_lines, read_plan, write_search,
+};
 pub use nn::parallel::*;
 pub use server::{Rules, serve};
 pub use status::failed as error;

@@ -1,6 +1,7 @@
 //! What this worker says of itself from a thread of its own: whether it moves, waits or saves, and
 //! whether it is done; and the gate by which all workers stop after the same step.
 
+use dist::launch::WorkerConfig;
 use dist::status::{Activity, Gate, Run, STEPPED, Status, status_key};
 use dist::{Member, Publisher};
 use std::ops::{Deref, DerefMut};
@@ -130,8 +131,8 @@ impl Counters {
     }
 
     /// Publishes the status, and takes part in stops, until the membership store is gone or the job ends.
-    pub fn start(self: &Arc<Self>, publisher: Arc<Publisher>, member: Member, at: (u32, u32)) -> dist::Result<()> {
-        let (rank, world) = at;
+    pub fn start(self: &Arc<Self>, publisher: Arc<Publisher>, member: Member, c: &WorkerConfig) -> dist::Result<()> {
+        let (rank, world, has_store) = (c.rank, c.world, c.servers > 0);
         let counters = Arc::downgrade(self);
         let publish = move || -> dist::Result<()> {
             let mut told = None;
@@ -141,7 +142,7 @@ impl Counters {
                     publisher.lease(&status_key(rank), status.encode().as_bytes())?;
                     told = Some(status);
                 }
-                counters.gate.attend(&member, rank, world)?;
+                counters.gate.attend(&member, rank, world, has_store)?;
                 let period = if counters.gate.is_deciding() { PERIOD_DECIDING } else { PERIOD };
                 drop(counters);
                 std::thread::sleep(period);

@@ -1,12 +1,14 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
 use crate::exported::{Exported, ExportedInput};
+use crate::mesh::{Role, Sharding, current_mesh};
 use ir::{
     Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Result, Site, Source, Value, Var,
     VarGuard, collect,
 };
 use ops::{engine, generator};
 use parking_lot::Mutex;
+use passes::partition::Inserted;
 use runtime::interrupt::{self, Handling};
 use runtime::{Engine, Placement, Program, Revision, placement};
 use rustc_hash::FxHashMap;
@@ -74,6 +76,8 @@ pub(crate) struct Bound {
     draws: u64,
     /// Whether a run is seen by other processes, so that it cannot be repeated.
     has_effects: bool,
+    /// How it is cut over a mesh, if the program runs on one.
+    sharding: Option<Sharding>,
     /// Lists of inputs that no run is using.
     spare: Mutex<Vec<Vec<Buffer>>>,
 }
@@ -123,9 +127,11 @@ impl Bound {
         };
         self.is_function() && self.inputs.iter().any(is_trained)
     }
-    /// Whether a run does nothing but compute its results.
+    /// Whether a run does nothing but compute its results. Ranks of a mesh exchange parts of them, which is no effect
+    /// of the program.
     pub fn is_function(&self) -> bool {
-        self.assigned.is_empty() && !self.has_effects
+        let has_effects = if self.sharding.is_some() { has_effects(&self.graph) } else { self.has_effects };
+        self.assigned.is_empty() && !has_effects
     }
     /// The keys of one run's random draws.
     pub fn keys(&self) -> (u64, u64) {
@@ -182,19 +188,45 @@ impl Bound {
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
-        let lent = if calls_back(&graph) { Vec::new() } else { lent(&inputs, &assigned) };
+        let mut lent = if calls_back(&graph) { Vec::new() } else { lent(&inputs, &assigned) };
         graph.updates = lent.iter().map(|&(k, a)| (k as u32, (fetches.len() + a) as u32)).collect();
         graph.updates.sort_unstable();
+        let sharding = match current_mesh()? {
+            None => None,
+            Some(scope) => {
+                // Parts of variables are replaced, not updated in place.
+                lent.clear();
+                let roles: Vec<Role> = inputs.iter().map(role).collect();
+                Some(Sharding::new(scope, &graph, &roles, engine)?)
+            }
+        };
         let mut is_lent = vec![false; assigned.len()];
         lent.iter().for_each(|&(_, a)| is_lent[a] = true);
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
-        let (has_effects, graph) = (has_effects(&graph), Arc::new(graph));
-        let bound = Bound { graph, engine, programs, inputs, fetches, assigned, lent, set, draws, has_effects, spare };
+        let has_effects = has_effects(sharding.as_ref().map_or(&graph, |s| &s.local));
+        let graph = Arc::new(graph);
+        let bound = Bound {
+            graph,
+            engine,
+            programs,
+            inputs,
+            fetches,
+            assigned,
+            lent,
+            set,
+            draws,
+            has_effects,
+            sharding,
+            spare,
+        };
         // What does not compile should say so now, not at the first run.
         let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
-        bound.program(&known)?;
+        match bound.sharding.as_ref().and_then(|s| Some((s, s.pipeline.as_ref()?))) {
+            Some((s, p)) => p.compile(bound.engine.of(&known)?, s.exchange())?,
+            None => drop(bound.program(&known)?),
+        }
         Ok(bound)
     }
 
@@ -215,10 +247,15 @@ impl Bound {
                 captured.push((k, engine.device().place(&value)?));
             }
         }
-        let (device, program) = (engine.device().name().to_string(), engine.compile(&self.graph)?);
+        let (device, program) = (engine.device().name().to_string(), engine.compile(self.compiled())?);
         let placed = Placed { device, revision, program, captured: captured.into() };
         programs.push(placed.clone());
         Ok(placed)
+    }
+
+    /// The graph that runs: on a mesh, that of this rank.
+    fn compiled(&self) -> &Graph {
+        self.sharding.as_ref().map_or(&self.graph, |s| &s.local)
     }
 
     /// Every variable it reads.
@@ -254,6 +291,14 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
+        if let Some(s) = &self.sharding {
+            s.cut(&mut inputs)?;
+        }
+        if let Some((s, p)) = self.sharding.as_ref().and_then(|s| Some((s, s.pipeline.as_ref()?))) {
+            let mut results = p.run(self.engine.of(&inputs)?, s.exchange(), inputs)?;
+            s.join(&mut results);
+            return Ok(self.stored(results));
+        }
         let Placed { program, captured, .. } = self.program(&inputs)?;
         captured.iter().for_each(|(k, b)| inputs[*k] = b.clone());
         let mut loan = Loan { inputs, held: SmallVec::new() };
@@ -262,26 +307,58 @@ impl Bound {
             let is_taken = hold.take(&mut loan.inputs[k]);
             loan.held.push((hold, k, is_taken));
         }
-        let mut results = program.run(&mut loan.inputs).map_err(|e| engine().own_line(&self.graph, e))?;
+        let mut results = program.run(&mut loan.inputs).map_err(|e| engine().own_line(self.compiled(), e))?;
+        if let Some(s) = &self.sharding {
+            s.join(&mut results);
+        }
         let nothing = || Buffer::Host(Literal::nothing());
         for ((hold, _, is_taken), &(_, a)) in loan.held.iter_mut().zip(&self.lent) {
             hold.put(std::mem::replace(&mut results[self.fetches + a], nothing()));
             *is_taken = false;
         }
         loan.held.clear();
+        let mut inputs = std::mem::take(&mut loan.inputs);
+        inputs.clear();
+        self.spare.lock().push(inputs);
+        Ok(self.stored(results))
+    }
+
+    /// Gives variables that are not updated in place their new values; answers what was fetched.
+    fn stored(&self, mut results: Vec<Buffer>) -> Vec<Buffer> {
+        let nothing = || Buffer::Host(Literal::nothing());
         for &a in &self.set {
             self.assigned[a].set_buffer(std::mem::replace(&mut results[self.fetches + a], nothing()));
         }
         results.truncate(self.fetches);
-        let mut inputs = std::mem::take(&mut loan.inputs);
-        inputs.clear();
-        self.spare.lock().push(inputs);
-        Ok(results)
+        results
+    }
+
+    /// On a mesh with a pipeline: the most microbatches of which this rank held values at once.
+    pub fn microbatches_held(&self) -> usize {
+        self.sharding.as_ref().and_then(|s| s.pipeline.as_ref()).map_or(0, |p| p.peak())
+    }
+
+    /// On a mesh: what ranks exchange.
+    pub fn exchanges(&self) -> Vec<Inserted> {
+        self.sharding.as_ref().map_or(Vec::new(), |s| s.inserted.clone())
     }
 
     /// What was compiled, for people.
     pub fn explain(&self) -> String {
-        self.programs.lock().iter().map(|p| p.program.explain()).collect()
+        let exchanges = self.sharding.as_ref().map_or(String::new(), Sharding::text);
+        let programs: String = self.programs.lock().iter().map(|p| p.program.explain()).collect();
+        let pipeline = self.sharding.as_ref().and_then(|s| s.pipeline.as_ref()).map_or(String::new(), |p| p.explain());
+        exchanges + &programs + &pipeline
+    }
+}
+
+/// What an input is to the plan of a mesh.
+fn role(input: &Input) -> Role {
+    match input {
+        Input::Feed(_) => Role::Argument,
+        Input::Variable(var) if var.is_parameter() => Role::Parameter(var.name()),
+        Input::Variable(_) => Role::State,
+        Input::Key(_) | Input::Captured(_) => Role::Other,
     }
 }
 

@@ -4,7 +4,8 @@
 //! last dimension of size 2, the real and the imaginary part, and the metadata say so under
 //! `complex128:` and its name. Who does not know of that reads the pairs.
 
-use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
+use crate::blocks::BlockFile;
+use ir::{DType, Error, ErrorKind, Literal, Result, Shape, Type};
 use ops::Tensor;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
@@ -157,6 +158,36 @@ pub fn decode_with(
     Ok((out, metadata))
 }
 
+/// Type and first byte of a tensor in a file.
+pub type Entry = (Type, u64);
+
+/// What a safetensors file holds, from its header alone: where each tensor is, and the metadata. Complex numbers of two
+/// f64 are what others see.
+pub fn entries(file: &BlockFile) -> Result<(BTreeMap<String, Entry>, BTreeMap<String, String>)> {
+    let bad = |e: String| in_file(file.path(), ErrorKind::Format, format!("not a safetensors file: {e}"));
+    let mut size = [0; 8];
+    file.read(0, &mut size)?;
+    let size = u64::from_le_bytes(size);
+    if size > HEADER_MAX {
+        return Err(bad(format!("a header of {size} bytes")));
+    }
+    let mut header = vec![0; size as usize];
+    file.read(8, &mut header)?;
+    let header: Metadata = serde_json::from_slice(&header).map_err(|e| bad(e.to_string()))?;
+    let mut out = BTreeMap::new();
+    for (name, info) in header.tensors() {
+        let dtype = from_safetensors(info.dtype).ok_or_else(|| bad(format!("{name} has the type {:?}", info.dtype)))?;
+        let ty = Type::new(dtype, Shape::new(&info.shape));
+        if ty.bytes() != info.data_offsets.1 - info.data_offsets.0 {
+            return Err(bad(format!("{name} of type {ty} has other bytes")));
+        }
+        out.insert(name, (ty, 8 + size + info.data_offsets.0 as u64));
+    }
+    Ok((out, header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()))
+}
+/// As in the safetensors library.
+const HEADER_MAX: u64 = 100_000_000;
+
 /// Writes tensors by name to a safetensors file. The file appears whole or not at all.
 ///
 /// ```
@@ -191,8 +222,11 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| in_file(path, ErrorKind::Io, e))
 }
 
-/// Writes beside the target, flushes to the disk, then renames over it.
+/// Writes beside the target, flushes to the disk, then renames over it. On a mesh, rank 0 writes for all.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if crate::current_mesh()?.is_some_and(|m| m.rank > 0) {
+        return Ok(());
+    }
     use std::io::Write;
     let fail = |e: std::io::Error| in_file(path, ErrorKind::Io, e);
     let mut beside = path.as_os_str().to_owned();

@@ -1,11 +1,13 @@
 //! `jit(f)`: trace once, replay without tracing or hashing.
 
 use crate::bind::{Bound, Weights};
+use crate::mesh::current_mesh;
 use crate::trace::{Traced, trace};
 use ir::{Buffer, Collect, DType, Graph, Result, SettingRead, Site, Source, Type, Value, collect};
 use ops::control::recorded;
 use ops::{Tensor, autocast_dtype, engine};
 use parking_lot::Mutex;
+use passes::partition::Inserted;
 use runtime::{Engine, Profile};
 use std::sync::Arc;
 
@@ -18,12 +20,14 @@ struct Scopes {
     has_grad: bool,
     autocast: Option<DType>,
     engine: usize,
+    mesh: usize,
 }
 
 impl Scopes {
-    fn now() -> Scopes {
+    fn now() -> Result<Scopes> {
         let engine: *const Engine = engine();
-        Scopes { has_grad: ir::is_grad_on(), autocast: autocast_dtype(), engine: engine.addr() }
+        let mesh = current_mesh()?.map_or(0, |m| Arc::as_ptr(&m).addr());
+        Ok(Scopes { has_grad: ir::is_grad_on(), autocast: autocast_dtype(), engine: engine.addr(), mesh })
     }
 }
 
@@ -187,7 +191,7 @@ impl<X> Traces<X> {
     }
 
     fn find(&self, args: &dyn Arguments, site: Site, f: Body<'_, X>) -> Result<Arc<Trace<X>>> {
-        let scopes = Scopes::now();
+        let scopes = Scopes::now()?;
         let mut list = self.list.lock();
         if let Some(i) = list.iter().rposition(|t| t.holds(args, scopes)) {
             list[i..].rotate_left(1);
@@ -323,6 +327,18 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     /// ```
     pub fn frozen(self) -> Jit<F> {
         Jit { traces: Traces::frozen(), ..self }
+    }
+
+    /// On a mesh: the exchanges between ranks of such a call.
+    #[track_caller]
+    pub fn exchanges(&self, args: &[&Tensor]) -> Result<Vec<Inserted>> {
+        Ok(self.traces.find(&args, Site::here(), &mut |a| self.plain(a))?.bound.exchanges())
+    }
+
+    /// On a mesh with a pipeline: the most microbatches of which this rank held values at once, in such calls so far.
+    #[track_caller]
+    pub fn microbatches_held(&self, args: &[&Tensor]) -> Result<usize> {
+        Ok(self.traces.find(&args, Site::here(), &mut |a| self.plain(a))?.bound.microbatches_held())
     }
 
     /// What was compiled for such a call, for people.

@@ -4,11 +4,13 @@
 //! the file's metadata, as text that parses back to the same bits. Names are paths: `model.` and
 //! what the module calls its parameter, `optimizer.` and what the optimizer calls its state.
 
+use super::blocks::{self, InBlocks};
 use super::parts::{PARTS, STORED, Stored, read_parts};
 use data::{Place, Position};
+use ir::{Site, Type, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
-use tensor::{Error, ErrorKind, Literal, Result, Tensor, Variable, files, generator};
+use tensor::{Error, ErrorKind, Literal, Result, Tensor, Variable, current_mesh, files, generator};
 
 /// Written into every file, so that a later format can be told from this one.
 const FORMAT: &str = "talweg checkpoint 1";
@@ -43,6 +45,9 @@ pub struct Checkpoint {
     pub notes: BTreeMap<String, String>,
     /// The tensors by path.
     pub tensors: BTreeMap<String, Literal>,
+    /// Tensors that are not in memory as a whole, by path: on a mesh, those that ranks hold in blocks, and those of a
+    /// checkpoint that was loaded.
+    pub in_blocks: BTreeMap<String, InBlocks>,
     /// Tensors that lie in other files, which servers of the parameter store have written, by path;
     /// and the names of these files. Whoever loads the checkpoint has them among its tensors.
     pub stored: BTreeMap<String, Stored>,
@@ -61,6 +66,7 @@ impl Checkpoint {
             score: None,
             notes: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            in_blocks: BTreeMap::new(),
             stored: BTreeMap::new(),
             parts: Vec::new(),
         }
@@ -69,13 +75,25 @@ impl Checkpoint {
     /// Adds the present values of variables under a prefix. Later assignments do not change what
     /// was taken.
     pub fn with(mut self, prefix: &str, state: &[(String, Variable)]) -> Result<Checkpoint> {
-        let values: Vec<Tensor> = state.iter().map(|(_, v)| v.tensor()).collect();
-        Tensor::eval_all(&values.iter().collect::<Vec<_>>())?;
-        for ((name, _), value) in state.iter().zip(values) {
+        let (mut whole, mut names) = (Vec::new(), Vec::new());
+        for (name, v) in state {
             let path = crate::join(prefix, name);
+            let is_new = match InBlocks::of(v)? {
+                Some(b) => self.in_blocks.insert(path.clone(), b).is_none() && !self.tensors.contains_key(&path),
+                None => {
+                    whole.push(v.tensor());
+                    names.push(path.clone());
+                    !self.in_blocks.contains_key(&path)
+                }
+            };
+            if !is_new {
+                return Err(twice(&path));
+            }
+        }
+        Tensor::eval_all(&whole.iter().collect::<Vec<_>>())?;
+        for (path, value) in names.into_iter().zip(whole) {
             if self.tensors.insert(path.clone(), value.literal()?).is_some() {
-                let e = format!("two tensors have the name {path}: call name_variables() on the model first");
-                return Err(Error::value(e).in_op("checkpoint"));
+                return Err(twice(&path));
             }
         }
         Ok(self)
@@ -111,19 +129,49 @@ impl Checkpoint {
         let (mut missing, mut differ, mut found) = (Vec::new(), Vec::new(), Vec::new());
         for (name, v) in state {
             let path = crate::join(prefix, name);
-            match self.tensors.get(&path) {
+            match self.ty(&path) {
                 None => missing.push(path),
-                Some(l) if *l.shape() != v.shape() || l.dtype() != v.dtype() => {
-                    let saved = format!("{} {:?}", l.dtype(), l.shape().dims());
+                Some(t) if t.shape != v.shape() || t.dtype != v.dtype() => {
+                    let saved = format!("{} {:?}", t.dtype, t.shape.dims());
                     differ.push(format!("{path} (saved {saved}, needed {} {:?})", v.dtype(), v.shape().dims()));
                 }
-                Some(l) => found.push((v, l)),
+                Some(_) => found.push((v, path)),
             }
         }
         if !missing.is_empty() || !differ.is_empty() {
             return Err(self.mismatch(missing, differ));
         }
-        found.into_iter().try_for_each(|(v, l)| v.assign(&Tensor::from(l.clone())))
+        found.into_iter().try_for_each(|(v, path)| v.assign(&self.tensor(&path)?))
+    }
+
+    /// The type of a tensor.
+    fn ty(&self, path: &str) -> Option<Type> {
+        let whole = self.tensors.get(path).map(|l| Type::new(l.dtype(), l.shape().clone()));
+        whole.or_else(|| self.in_blocks.get(path).map(|b| b.ty().clone()))
+    }
+
+    /// Whether there is a tensor of that path.
+    pub fn has(&self, path: &str) -> bool {
+        self.tensors.contains_key(path) || self.in_blocks.contains_key(path)
+    }
+
+    /// Its paths, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &String> {
+        self.tensors.keys().chain(self.in_blocks.keys())
+    }
+
+    /// A tensor by its path. On a mesh, each rank reads what it needs of it, when it is used.
+    pub fn tensor(&self, path: &str) -> Result<Tensor> {
+        match (self.tensors.get(path), self.in_blocks.get(path)) {
+            (Some(l), _) => Ok(Tensor::from(l.clone())),
+            (None, Some(InBlocks::OnDisk(f))) => {
+                Ok(Tensor::from(Value::computed(f.ty().clone(), f.buffer(), false, Site::UNKNOWN)))
+            }
+            (None, Some(InBlocks::Held(_))) => {
+                Err(Error::value(format!("{path} is in blocks on a mesh: save the checkpoint and load it")))
+            }
+            (None, None) => Err(Error::value(format!("the checkpoint of step {} has no {path}", self.step))),
+        }
     }
 
     /// Restores what is there under the prefix with the right type, leaves the rest as it is, and
@@ -131,8 +179,9 @@ impl Checkpoint {
     pub fn restore_matching(&self, prefix: &str, state: &[(String, Variable)]) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for (name, v) in state {
-            match self.tensors.get(&crate::join(prefix, name)) {
-                Some(l) if *l.shape() == v.shape() && l.dtype() == v.dtype() => v.assign(&Tensor::from(l.clone()))?,
+            let path = crate::join(prefix, name);
+            match self.ty(&path) {
+                Some(t) if t.shape == v.shape() && t.dtype == v.dtype() => v.assign(&self.tensor(&path)?)?,
                 _ => left.push(name.clone()),
             }
         }
@@ -154,11 +203,14 @@ impl Checkpoint {
 
     /// The file's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
+        if let Some(path) = self.in_blocks.keys().next() {
+            return Err(Error::value(format!("{path} is in blocks: save the checkpoint")).in_op("checkpoint"));
+        }
         files::encode(&self.tensors, &self.info()?)
     }
 
     /// What is not a tensor, for the file's metadata.
-    fn info(&self) -> Result<BTreeMap<String, String>> {
+    pub(super) fn info(&self) -> Result<BTreeMap<String, String>> {
         let mut info = BTreeMap::from([
             ("format".to_string(), FORMAT.to_string()),
             ("step".to_string(), self.step.to_string()),
@@ -183,6 +235,11 @@ impl Checkpoint {
     /// From a file's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Checkpoint> {
         let (tensors, info) = files::decode(bytes)?;
+        Checkpoint::from_info(tensors, &info)
+    }
+
+    /// From its tensors and a file's metadata.
+    pub(super) fn from_info(tensors: BTreeMap<String, Literal>, info: &BTreeMap<String, String>) -> Result<Checkpoint> {
         let field = |key: &str| info.get(key).ok_or_else(|| Error::format(format!("not a checkpoint: no {key}")));
         let bad = |key: &str| Error::format(format!("not a checkpoint: {key} is {:?}", info.get(key)));
         if field("format")? != FORMAT {
@@ -204,19 +261,23 @@ impl Checkpoint {
             score: score.transpose()?,
             notes: notes.collect(),
             tensors,
+            in_blocks: BTreeMap::new(),
             stored: stored.collect::<Result<_>>()?,
             parts: parts.unwrap_or_default(),
         })
     }
 
     /// Writes the file and its checksum (`NAME.xxh3`). Both are there whole, or the old ones are.
-    /// The path may be a URL, as for [`Place::open`].
+    /// The path may be a URL, as for [`Place::open`]. On a mesh, all ranks call it, and each writes what it holds.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let (place, name) = Place::of(path.as_ref())?;
         self.save_to(&place, &name)
     }
 
     pub(crate) fn save_to(&self, place: &Place, name: &str) -> Result<()> {
+        if let Some(mesh) = current_mesh()? {
+            return blocks::save(self, place, name, &mesh);
+        }
         let info = self.info()?;
         let file = files::Encoded::new(&self.tensors, &info)?;
         Ok(place.write(name, &mut |to| file.write(to))?)
@@ -230,14 +291,29 @@ impl Checkpoint {
     }
 
     pub(crate) fn load_from(place: &Place, name: &str) -> Result<Checkpoint> {
-        let bytes = place.read(name)?;
-        let found = Checkpoint::decode(&bytes).and_then(|mut c| {
-            let (stored, parts) = (std::mem::take(&mut c.stored), std::mem::take(&mut c.parts));
-            c.tensors.extend(read_parts(place, &parts, &stored)?);
-            Ok(c)
-        });
+        let found = Checkpoint::read(place, name);
         found.map_err(|e| Error::new(e.kind, format!("{}: {}", place.path(name).display(), e.message)))
     }
+
+    fn read(place: &Place, name: &str) -> Result<Checkpoint> {
+        if let Some((mut c, info)) = blocks::load_own(place, name)?
+            && c.stored.is_empty()
+        {
+            blocks::load_blocks(&mut c, &info, place)?;
+            return Ok(c);
+        }
+        let (tensors, info) = files::decode(&place.read(name)?)?;
+        let mut c = Checkpoint::from_info(tensors, &info)?;
+        let (stored, parts) = (std::mem::take(&mut c.stored), std::mem::take(&mut c.parts));
+        c.tensors.extend(read_parts(place, &parts, &stored)?);
+        blocks::load_blocks(&mut c, &info, place)?;
+        Ok(c)
+    }
+}
+
+fn twice(path: &str) -> Error {
+    let e = format!("two tensors have the name {path}: call name_variables() on the model first");
+    Error::value(e).in_op("checkpoint")
 }
 
 fn listed(names: &[String]) -> String {

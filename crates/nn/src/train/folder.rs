@@ -9,7 +9,7 @@ use ir::Reserve;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tensor::{Error, ErrorKind, Result};
+use tensor::{Error, ErrorKind, Result, current_mesh};
 
 /// Names are `step-NUMBER.safetensors`, with enough zeros to sort.
 const BEGIN: &str = "step-";
@@ -127,7 +127,7 @@ impl Checkpoints {
         Ok(self.path(checkpoint.step))
     }
 
-    /// As [`Checkpoints::save`], but in the background. If the save before this one failed, its
+    /// As [`Checkpoints::save`], but in the background, except on a mesh. If the save before this one failed, its
     /// error comes now, and this one is not begun.
     pub fn save_later(&mut self, checkpoint: Checkpoint) -> Result<PathBuf> {
         self.save_after(checkpoint, |_| Ok(()))
@@ -143,6 +143,11 @@ impl Checkpoints {
         self.wait()?;
         self.clean()?;
         let path = self.path(checkpoint.step);
+        if current_mesh()?.is_some() {
+            // Ranks meet when they have written their blocks, which they do in the order of the program.
+            before(&mut checkpoint)?;
+            return self.policy.save(&checkpoint).map(|()| path);
+        }
         let policy = self.policy.clone();
         let writing = data::background("checkpoint", move || match before(&mut checkpoint) {
             Ok(()) => policy.save(&checkpoint).map(|()| None),
@@ -217,11 +222,15 @@ impl Checkpoints {
     }
 
     /// The first whole checkpoint of a later step: a run that begins before it would be overtaken
-    /// by it at the next resume.
+    /// by it at the next resume. The launcher is told of the one of this step, from which the job can begin again.
     pub fn later(&mut self, step: u64) -> Result<Option<PathBuf>> {
         self.wait()?;
         let place = &self.policy.place;
-        let mut later = self.steps()?.into_iter().filter(|s| *s > step).map(name);
+        let steps = self.steps()?;
+        if steps.contains(&step) {
+            parallel::saved(step, &place.path(&name(step)))?;
+        }
+        let mut later = steps.into_iter().filter(|s| *s > step).map(name);
         Ok(later.find(|name| place.verify(name).is_ok()).map(|name| place.path(&name)))
     }
 
@@ -290,6 +299,15 @@ fn name(step: u64) -> String {
 impl Policy {
     fn save(&self, checkpoint: &Checkpoint) -> Result<()> {
         checkpoint.save_to(&self.place, &name(checkpoint.step))?;
+        let Some(mesh) = current_mesh()? else { return self.saved(checkpoint) };
+        let done = if mesh.rank == 0 { self.saved(checkpoint) } else { Ok(()) };
+        // All ranks see the same files.
+        mesh.all(done.is_ok())?;
+        done
+    }
+
+    /// Tells the job, and removes what need not be kept.
+    fn saved(&self, checkpoint: &Checkpoint) -> Result<()> {
         parallel::saved(checkpoint.step, &self.place.path(&name(checkpoint.step)))?;
         // Later steps belong to a run that was given up or damaged; they are not ours to remove.
         let steps: Vec<u64> = self.steps()?.into_iter().filter(|s| *s <= checkpoint.step).collect();

@@ -1,5 +1,6 @@
 //! Training runs: the loop around a step, and checkpoints that survive crashes.
 
+mod blocks;
 mod checkpoint;
 mod folder;
 mod job;
@@ -10,6 +11,7 @@ mod run;
 mod saving;
 mod trainer;
 
+pub use blocks::InBlocks;
 pub use checkpoint::Checkpoint;
 pub use folder::{Checkpoints, Goal, Loaded};
 pub use parts::{Stored, write_part};

@@ -212,7 +212,7 @@ impl<'a> Trainer<'a> {
     pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
         // Older releases named optimizer state by the parameter's path.
         let named = state_of(self.model, self.optimizer.state());
-        let is_older = named.iter().all(|(name, _)| from.tensors.contains_key(name));
+        let is_older = named.iter().all(|(name, _)| from.has(name));
         self.restore_state(from, &if is_older { named } else { self.variables() })
     }
     fn restore_state(&mut self, from: &Checkpoint, state: &[(String, Variable)]) -> Result<()> {

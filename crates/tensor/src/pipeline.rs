@@ -1,0 +1,465 @@
+//! Runs the stages of a pipeline on one rank: its actions, and the values it passes, in the order of a schedule.
+//!
+//! All ranks know one order of everything that is passed in a step: when the schedule's clock says that it is computed.
+//! Each rank sends and receives in that order, so that no two ranks wait for each other, whatever links can buffer.
+
+use crate::plan::Pipe;
+use ir::{Buffer, Error, Graph, Layout, Literal, Result, Site, Slot, Type};
+use ops::collective::Ranks;
+use parking_lot::Mutex;
+use passes::partition::Exchange;
+use passes::partition::time::Mark;
+use passes::stage::{Gathered, Part, Pass, RankPrograms, Source, Staged};
+use runtime::{Engine, Program, Revision};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sim::{Kind, Part as Phase, Schedule};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a rank does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    Run { stage: usize, pass: Pass, micro: usize },
+    Send { passed: usize, micro: usize },
+    Receive { passed: usize, micro: usize },
+}
+
+impl Item {
+    fn micro(&self) -> usize {
+        match *self {
+            Item::Run { micro, .. } | Item::Send { micro, .. } | Item::Receive { micro, .. } => micro,
+        }
+    }
+}
+
+/// A pipeline, as one of its ranks runs it.
+pub(crate) struct Pipeline {
+    pub staged: Arc<Staged>,
+    pipe: Pipe,
+    rank: usize,
+    /// The pair of this rank and each other one.
+    pairs: Vec<Option<Ranks>>,
+    list: Vec<Item>,
+    /// How often this rank uses a value of a microbatch that a stage computes.
+    uses: FxHashMap<(Slot, usize), usize>,
+    /// What each part gives to sums over microbatches, and to values that consist of their parts.
+    gathered: FxHashMap<(usize, Pass), Vec<Gathered>>,
+    programs: Mutex<Vec<(String, Revision, Arc<Programs>)>>,
+    /// The most microbatches of which it held values at once.
+    peak: AtomicUsize,
+}
+
+/// The programs of a rank on one device.
+struct Programs {
+    before: Arc<dyn Program>,
+    during: FxHashMap<(usize, Pass), Arc<dyn Program>>,
+    /// Adds what microbatches give, for the parts that give something.
+    sums: FxHashMap<(usize, Pass), Arc<dyn Program>>,
+    joins: FxHashMap<Slot, Arc<dyn Program>>,
+    after: Vec<Arc<dyn Program>>,
+}
+
+/// The parts of a microbatch, and what a rank knows of it.
+type Held = FxHashMap<(Slot, usize), (Buffer, usize)>;
+
+fn pass_of(part: Phase) -> Pass {
+    match part {
+        Phase::Forward => Pass::Forward,
+        Phase::Backward => Pass::Backward,
+        Phase::Weights => Pass::Weights,
+    }
+}
+
+impl Pipeline {
+    pub fn new(staged: Arc<Staged>, pipe: Pipe, rank: usize, pairs: Vec<Option<Ranks>>) -> Result<Pipeline> {
+        let bad = |e: sim::Error| Error::value(e.0).in_op("schedule");
+        let schedule = sim::generate(pipe.kind, pipe.ranks, pipe.micros).map_err(bad)?;
+        let held = matches!(pipe.kind, Kind::OneForwardOneBackward | Kind::ZeroBubble).then_some(pipe.ranks);
+        sim::verify(&schedule, held).map_err(bad)?;
+        let list = items(&schedule, &staged, pipe, rank).map_err(bad)?;
+        let mut uses: FxHashMap<(Slot, usize), usize> = FxHashMap::default();
+        for source in staged.ranks[rank].during.values().flat_map(|p| &p.inputs) {
+            if let Source::Held(s, stage) = source {
+                *uses.entry((*s, *stage)).or_default() += 1;
+            }
+        }
+        for p in staged.passed.iter().filter(|p| p.stage % pipe.ranks == rank) {
+            *uses.entry((p.value, p.stage)).or_default() += 1;
+        }
+        let mut gathered: FxHashMap<(usize, Pass), Vec<Gathered>> = FxHashMap::default();
+        for (key, part) in &staged.ranks[rank].during {
+            let outputs: FxHashSet<Slot> = part.outputs.iter().copied().collect();
+            let is_here = |g: &&Gathered| g.stage == key.0 && outputs.contains(&g.of);
+            gathered.insert(*key, staged.gathered.iter().filter(is_here).copied().collect());
+        }
+        let (programs, peak) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Pipeline { staged, pipe, rank, pairs, list, uses, gathered, programs, peak })
+    }
+
+    fn own(&self) -> &RankPrograms {
+        &self.staged.ranks[self.rank]
+    }
+    /// Whether this rank needs an input.
+    pub fn needs(&self, input: usize) -> bool {
+        self.own().inputs[input]
+    }
+    /// The most microbatches of which it held values at once.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Compiles its programs, unless that was done.
+    pub fn compile(&self, engine: &Engine, exchange: &dyn Exchange) -> Result<()> {
+        self.programs(engine, exchange).map(|_| ())
+    }
+    fn programs(&self, engine: &Engine, exchange: &dyn Exchange) -> Result<Arc<Programs>> {
+        let (device, revision) = (engine.device().name().to_string(), engine.revision());
+        let mut all = self.programs.lock();
+        if let Some((_, _, found)) = all.iter().find(|(d, r, _)| *d == device && *r == revision) {
+            return Ok(found.clone());
+        }
+        let own = self.own();
+        let mut made = Programs {
+            before: engine.compile(&own.before.graph)?,
+            during: FxHashMap::default(),
+            sums: FxHashMap::default(),
+            joins: FxHashMap::default(),
+            after: own.after.iter().map(|p| engine.compile(&p.graph)).collect::<Result<_>>()?,
+        };
+        for (&(stage, pass), part) in &own.during {
+            made.during.insert((stage, pass), engine.compile(&part.graph)?);
+            let list = &self.gathered[&(stage, pass)];
+            let sum = |g: &Gathered| if let Mark::Sum(how) = g.mark { Some((g.of, how)) } else { None };
+            let sums: Vec<_> = list.iter().filter_map(sum).collect();
+            if !sums.is_empty() && self.pipe.micros > 1 {
+                made.sums.insert((stage, pass), engine.compile(&self.adding(&sums, exchange)?)?);
+            }
+            for g in list {
+                if let Mark::Join(dim) = g.mark {
+                    let mut graph = Graph::new();
+                    let ty = self.staged.graph.ty(g.of);
+                    let parts: Vec<Slot> = (0..self.pipe.micros).map(|_| graph.input("", ty, Site::UNKNOWN)).collect();
+                    let all = exchange.concat(&mut graph, &parts, dim, Site::UNKNOWN)?;
+                    graph.outputs.push(all);
+                    made.joins.insert(g.into, engine.compile(&graph)?);
+                }
+            }
+        }
+        let made = Arc::new(made);
+        all.retain(|(d, ..)| *d != device);
+        all.push((device, revision, made.clone()));
+        Ok(made)
+    }
+    /// The sums so far and the terms of a microbatch give the next sums, in the same memory.
+    fn adding(&self, sums: &[(Slot, ir::Monoid)], exchange: &dyn Exchange) -> Result<Graph> {
+        let mut g = Graph::new();
+        let site = Site::UNKNOWN;
+        let mut inputs =
+            || -> Vec<Slot> { sums.iter().map(|(s, _)| g.input("", self.staged.graph.ty(*s), site)).collect() };
+        let (so_far, terms) = (inputs(), inputs());
+        for (i, (_, how)) in sums.iter().enumerate() {
+            let next = exchange.combine(&mut g, so_far[i], terms[i], *how, site)?;
+            g.outputs.push(next);
+            g.updates.push((i as u32, i as u32));
+        }
+        Ok(g)
+    }
+
+    /// One step: from the inputs of the graph to its outputs. What this rank does not store is empty.
+    pub fn run(&self, engine: &Engine, exchange: &dyn Exchange, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
+        let programs = self.programs(engine, exchange)?;
+        let graph = &self.staged.graph;
+        let mut once: FxHashMap<Slot, Buffer> = FxHashMap::default();
+        for (k, b) in inputs.into_iter().enumerate() {
+            let is_here = self.staged.owners[k].is_none_or(|o| o == self.rank);
+            if self.needs(k) && is_here {
+                once.insert(Slot::new(graph.inputs[k] as usize, 0), b);
+            }
+        }
+        self.pass_once(0, &mut once)?;
+        run_once(&self.own().before, &programs.before, &mut once)?;
+        self.microbatches(&programs, &mut once)?;
+        let levels = self.staged.passed_once.iter().map(|p| p.level).max().unwrap_or(0);
+        for level in 0..levels.max(programs.after.len()) {
+            if let Some(program) = programs.after.get(level) {
+                run_once(&self.own().after[level], program, &mut once)?;
+            }
+            self.pass_once(level + 1, &mut once)?;
+        }
+        let nothing = || Buffer::Host(Literal::nothing());
+        Ok(graph.outputs.iter().map(|s| once.get(s).cloned().unwrap_or_else(nothing)).collect())
+    }
+
+    fn microbatches(&self, programs: &Programs, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
+        let mut held: Vec<Held> = (0..self.pipe.micros).map(|_| Held::default()).collect();
+        let mut sums: FxHashMap<(usize, Pass), (usize, Vec<Buffer>)> = FxHashMap::default();
+        let mut parts: FxHashMap<Slot, Vec<Buffer>> = FxHashMap::default();
+        for item in &self.list {
+            match *item {
+                Item::Send { passed, micro } => {
+                    let p = &self.staged.passed[passed];
+                    let value = self.used(&mut held[micro], (p.value, p.stage))?;
+                    self.send(&value, p.to)?;
+                }
+                Item::Receive { passed, micro } => {
+                    let p = &self.staged.passed[passed];
+                    let value = self.receive(p.value, p.stage % self.pipe.ranks)?;
+                    self.hold(&mut held[micro], (p.value, p.stage), Buffer::Host(value));
+                }
+                Item::Run { stage, pass, micro } => {
+                    let Some(part) = self.own().during.get(&(stage, pass)) else { continue };
+                    let mut inputs = Vec::with_capacity(part.inputs.len());
+                    for (source, &i) in part.inputs.iter().zip(&part.graph.inputs) {
+                        inputs.push(match *source {
+                            Source::Held(s, from) => self.used(&mut held[micro], (s, from))?,
+                            Source::Once(s) => known(once, s)?.clone(),
+                            Source::Take(s, dim) => {
+                                self.taken(known(once, s)?, dim, micro, &part.graph.nodes[i as usize].outs[0])?
+                            }
+                            Source::First(s) if micro == 0 => known(once, s)?.clone(),
+                            Source::First(_) => {
+                                let ty = &part.graph.nodes[i as usize].outs[0];
+                                Buffer::Host(Literal::zeros(ty.dtype, ty.shape.clone()))
+                            }
+                        });
+                    }
+                    let outputs = programs.during[&(stage, pass)].run(&mut inputs)?;
+                    drop(inputs);
+                    let given: FxHashMap<Slot, Buffer> = part.outputs.iter().copied().zip(outputs).collect();
+                    let gathered = &self.gathered[&(stage, pass)];
+                    for g in gathered.iter().filter(|g| matches!(g.mark, Mark::Join(_))) {
+                        parts.entry(g.into).or_default().push(known(&given, g.of)?.clone());
+                    }
+                    let terms = gathered.iter().filter(|g| matches!(g.mark, Mark::Sum(_)));
+                    let terms: Vec<Buffer> = terms.map(|g| known(&given, g.of).cloned()).collect::<Result<_>>()?;
+                    for (s, b) in given {
+                        self.hold(&mut held[micro], (s, stage), b);
+                    }
+                    let (count, so_far) = sums.entry((stage, pass)).or_default();
+                    if *count != micro {
+                        return Err(Error::bug(format!("microbatch {micro} comes after {count} others")));
+                    }
+                    *count += 1;
+                    if micro == 0 {
+                        *so_far = terms;
+                    } else if let Some(program) = programs.sums.get(&(stage, pass)) {
+                        so_far.extend(terms);
+                        *so_far = program.run(so_far)?;
+                    }
+                }
+            }
+            let now = held.iter().filter(|h| !h.is_empty()).count();
+            self.peak.fetch_max(now, Ordering::Relaxed);
+        }
+        for (key, (_, values)) in sums {
+            let sums = self.gathered[&key].iter().filter(|g| matches!(g.mark, Mark::Sum(_)));
+            once.extend(sums.map(|g| g.into).zip(values));
+        }
+        for (into, mut list) in parts {
+            let joined = programs.joins[&into].run(&mut list)?;
+            once.extend(joined.into_iter().map(|b| (into, b)));
+        }
+        if held.iter().any(|h| !h.is_empty()) {
+            return Err(Error::bug("values of a microbatch that nobody used"));
+        }
+        Ok(())
+    }
+
+    /// Keeps a value as long as it is used.
+    fn hold(&self, held: &mut Held, key: (Slot, usize), b: Buffer) {
+        if let Some(&uses) = self.uses.get(&key) {
+            held.insert(key, (b, uses));
+        }
+    }
+    /// A value for one of its uses; the last one takes it away.
+    fn used(&self, held: &mut Held, key: (Slot, usize)) -> Result<Buffer> {
+        let lost = || Error::bug("a value of a microbatch is used before it is there");
+        let (b, uses) = held.get_mut(&key).ok_or_else(lost)?;
+        *uses -= 1;
+        if *uses > 0 {
+            return Ok(b.clone());
+        }
+        held.remove(&key).map(|(b, _)| b).ok_or_else(lost)
+    }
+    /// The part of a microbatch.
+    fn taken(&self, whole: &Buffer, dim: usize, micro: usize, ty: &Type) -> Result<Buffer> {
+        let whole = whole.read()?;
+        let strides = whole.shape().strides();
+        let offset = micro * ty.shape[dim] * strides[dim] as usize;
+        Ok(Buffer::Host(whole.gather(&Layout { shape: ty.shape.clone(), strides, offset })))
+    }
+
+    fn pair(&self, other: usize) -> Result<&Ranks> {
+        self.pairs[other].as_ref().ok_or_else(|| Error::bug("a rank passes nothing to itself"))
+    }
+    fn send(&self, value: &Buffer, to: usize) -> Result<()> {
+        let pair = self.pair(to)?;
+        pair.send_value(&value.read()?, 1 - pair.rank())
+    }
+    fn receive(&self, value: Slot, from: usize) -> Result<Literal> {
+        let pair = self.pair(from)?;
+        pair.receive_value(self.staged.graph.ty(value), 1 - pair.rank())
+    }
+    fn pass_once(&self, level: usize, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
+        for p in self.staged.passed_once.iter().filter(|p| p.level == level) {
+            if p.from == self.rank {
+                self.send(known(once, p.value)?, p.to)?;
+            } else if p.to == self.rank {
+                let got = self.receive(p.value, p.from)?;
+                once.insert(p.value, Buffer::Host(got));
+            }
+        }
+        Ok(())
+    }
+
+    /// The most bytes that this rank has at once: its inputs, what is computed once before, sums and values of
+    /// microbatches in the order of the schedule, and the memory of the part that runs. `after` is what the parts
+    /// after all microbatches answer, and the largest of their arenas.
+    pub fn planned_bytes(&self, before: usize, arena: &dyn Fn((usize, Pass)) -> usize, after: (usize, usize)) -> usize {
+        let graph = &self.staged.graph;
+        let of = |s: Slot| graph.ty(s).bytes();
+        let input = |k: usize| of(Slot::new(graph.inputs[k] as usize, 0));
+        let is_here = |k: &usize| self.needs(*k) || self.staged.owners[*k] == Some(self.rank);
+        let given: usize = (0..graph.inputs.len()).filter(is_here).map(input).sum();
+        let sums: usize = self.gathered.values().flatten().map(|g| of(g.into)).sum();
+        let mut held: FxHashMap<(usize, Slot, usize), usize> = FxHashMap::default();
+        let (mut now, mut peak) = (0, 0);
+        for item in &self.list {
+            let (micro, mut used, mut made, mut more) = (item.micro(), Vec::new(), Vec::new(), 0);
+            match *item {
+                Item::Send { passed, .. } => {
+                    used.push((self.staged.passed[passed].value, self.staged.passed[passed].stage))
+                }
+                Item::Receive { passed, .. } => {
+                    made.push((self.staged.passed[passed].value, self.staged.passed[passed].stage));
+                }
+                Item::Run { stage, pass, .. } => {
+                    let Some(part) = self.own().during.get(&(stage, pass)) else { continue };
+                    for (source, &i) in part.inputs.iter().zip(&part.graph.inputs) {
+                        match *source {
+                            Source::Held(s, from) => used.push((s, from)),
+                            Source::Take(..) => more += part.graph.nodes[i as usize].outs[0].bytes(),
+                            Source::Once(_) | Source::First(_) => {}
+                        }
+                    }
+                    made.extend(part.outputs.iter().map(|&s| (s, stage)));
+                    more += arena((stage, pass));
+                }
+            }
+            let new: usize = made.iter().map(|(s, _)| of(*s)).sum();
+            peak = peak.max(now + new + more);
+            for key in made {
+                if let Some(&uses) = self.uses.get(&key) {
+                    held.insert((micro, key.0, key.1), uses);
+                    now += of(key.0);
+                }
+            }
+            for (s, stage) in used {
+                let key = (micro, s, stage);
+                let left = held.get_mut(&key).map(|n| {
+                    *n -= 1;
+                    *n
+                });
+                if left == Some(0) {
+                    held.remove(&key);
+                    now -= of(s);
+                }
+            }
+        }
+        given + before + sums + peak.max(after.0 + after.1)
+    }
+
+    /// For people: the stages, and what is passed.
+    pub fn text(&self, names: &dyn Fn(usize) -> String) -> String {
+        let (g, ranks) = (&self.staged.graph, self.pipe.ranks);
+        let total: f64 = self.staged.work.iter().sum();
+        let mut out = String::new();
+        for (s, work) in self.staged.work.iter().enumerate() {
+            let own = (0..g.inputs.len()).filter(|&k| self.staged.stage_of[k] == Some(s));
+            let own: Vec<String> = own.map(names).collect();
+            let list = match &own[..] {
+                [first, _, _, .., last] => format!("{first} … {last} ({})", own.len()),
+                few => few.join(" "),
+            };
+            let share = 100.0 * work / total.max(1.0);
+            out += &format!("stage {s:<3} rank {:<3} {share:>3.0} % of the work: {list}\n", s % ranks);
+        }
+        for p in &self.staged.passed {
+            let (n, ty, from) = (g.node(p.value), g.ty(p.value), p.stage % ranks);
+            let (bytes, pass) = (ty.bytes(), format!("{:?}", p.pass).to_lowercase());
+            out += &format!(
+                "send           pipe     {bytes:>10} B  {ty} from rank {from} to {} in each microbatch, {pass}, from {} \
+                 at {}\n",
+                p.to, n.op.name, n.site
+            );
+        }
+        for p in &self.staged.passed_once {
+            let (n, ty) = (g.node(p.value), g.ty(p.value));
+            let input = g.inputs.iter().position(|&i| i == p.value.node);
+            let what = input.map_or_else(|| format!("{} at {}", n.op.name, n.site), names);
+            let bytes = ty.bytes();
+            out += &format!(
+                "send           pipe     {bytes:>10} B  {ty} from rank {} to {} once, from {what}\n",
+                p.from, p.to
+            );
+        }
+        out
+    }
+    /// What was compiled, for people.
+    pub fn explain(&self) -> String {
+        let mut out = String::new();
+        for (_, _, p) in self.programs.lock().iter() {
+            let mut during: Vec<_> = p.during.iter().collect();
+            during.sort_by_key(|(key, _)| **key);
+            out += &p.before.explain();
+            during.iter().for_each(|(_, p)| out += &p.explain());
+            p.after.iter().for_each(|p| out += &p.explain());
+        }
+        out
+    }
+}
+
+fn known(values: &FxHashMap<Slot, Buffer>, s: Slot) -> Result<&Buffer> {
+    values.get(&s).ok_or_else(|| Error::bug("a value of the step is used before it is there"))
+}
+
+/// Runs a part that is computed once a step.
+fn run_once(part: &Part, program: &Arc<dyn Program>, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
+    if part.outputs.is_empty() {
+        return Ok(());
+    }
+    let input = |s: &Source| match s {
+        Source::Once(s) => known(once, *s).cloned(),
+        _ => Err(Error::bug("a part of a microbatch in what is computed once")),
+    };
+    let mut inputs = part.inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
+    let outputs = program.run(&mut inputs)?;
+    once.extend(part.outputs.iter().copied().zip(outputs));
+    Ok(())
+}
+
+/// What a rank does, in order: its actions, and before each what was computed until then and is sent or received.
+fn items(schedule: &Schedule, staged: &Staged, pipe: Pipe, rank: usize) -> sim::Result<Vec<Item>> {
+    let cost = |_: usize, a: sim::Action| if a.part == Phase::Backward && !schedule.is_split() { 2.0 } else { 1.0 };
+    let clock = sim::run(schedule, cost, |_, _| 0.0)?;
+    let mut all: Vec<(f64, usize, Item)> = Vec::new();
+    for span in &clock.ranks[rank] {
+        let (stage, micro) = (span.action.chunk * pipe.ranks + rank, span.action.micro);
+        // What is passed at the same time comes first.
+        all.push((span.start, usize::MAX, Item::Run { stage, pass: pass_of(span.action.part), micro }));
+    }
+    for (i, p) in staged.passed.iter().enumerate() {
+        let from = p.stage % pipe.ranks;
+        if from != rank && p.to != rank {
+            continue;
+        }
+        let is_made = |s: &&sim::Span| pass_of(s.action.part) == p.pass && s.action.chunk == p.stage / pipe.ranks;
+        for span in clock.ranks[from].iter().filter(is_made) {
+            let (passed, micro) = (i, span.action.micro);
+            let item = if from == rank { Item::Send { passed, micro } } else { Item::Receive { passed, micro } };
+            all.push((span.end, i * pipe.micros + micro, item));
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    Ok(all.into_iter().map(|(_, _, item)| item).collect())
+}
