@@ -8,6 +8,12 @@ use std::collections::BTreeMap;
 pub struct Cluster {
     /// Operations a second in 16 bits, at most.
     pub flops: f64,
+    /// The same in 32 bits.
+    pub flops_f32: f64,
+    /// Seconds to start a kernel.
+    pub launch: f64,
+    /// Whether the devices of a node are one processor, which they share.
+    pub is_shared: bool,
     /// Bytes of memory.
     pub memory: f64,
     /// Bytes a second from memory.
@@ -117,9 +123,20 @@ impl std::str::FromStr for Cluster {
         if levels.is_empty() || levels.iter().any(|l| l.size == 0 || l.bandwidth * l.share == 0.0) {
             return Err(Error("a cluster needs [[level]] with devices and bandwidth".into()));
         }
+        let or = |key: &str, default: f64| {
+            if device.contains_key(key) { number("device", device, key) } else { Ok(default) }
+        };
+        let is_shared = match device.get("shared").map(String::as_str) {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => return Err(Error(format!("[device] shared is true or false, not {other:?}"))),
+        };
         let (of_device, of_run) = (|key| number("device", device, key), |key| number("run", run, key));
         Ok(Cluster {
             flops: of_device("flops")?,
+            flops_f32: or("flops_f32", of_device("flops")?)?,
+            launch: or("launch", 0.0)?,
+            is_shared,
             memory: of_device("memory")?,
             bandwidth: of_device("bandwidth")?,
             product: of_device("product")?,

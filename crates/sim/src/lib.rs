@@ -9,6 +9,7 @@
 //! | `events` | runs the lists against a clock |
 //! | `estimate` | a plan's costs |
 //! | `search` | all plans, the best first |
+//! | `step` | regions and exchanges of a real program |
 //!
 //! Everything is a pure function; the crate knows no tensors and opens no files.
 
@@ -18,6 +19,7 @@ mod events;
 mod model;
 mod schedule;
 mod search;
+mod step;
 
 pub use cluster::{Cluster, Level, Per, clusters};
 pub use estimate::{Estimate, Plan, Recompute, estimate};
@@ -25,6 +27,7 @@ pub use events::{Span, Timeline, run};
 pub use model::Gpt;
 pub use schedule::{Action, Kind, Part, Schedule, generate, verify};
 pub use search::{Limits, search};
+pub use step::{Bits, Exchange, Pattern, Region};
 
 /// What is wrong with a description or a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

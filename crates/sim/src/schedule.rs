@@ -42,6 +42,10 @@ impl Kind {
     pub fn chunks(self) -> usize {
         if let Kind::Interleaved(v) = self { v } else { 1 }
     }
+    /// Whether it is the same but for the number of chunks.
+    pub fn is_like(self, other: Kind) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
 }
 
 /// A list for each rank.
