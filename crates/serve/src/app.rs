@@ -1,16 +1,20 @@
 //! The server without its protocols: models, engines, the cache, and the one way a request takes through them.
 
-use crate::batcher::Policy;
+use crate::answer::Answer;
+use crate::batcher::{Asked, Policy};
 use crate::cache::{self, Cache};
-use crate::engine::{Answer, Engine};
+use crate::engine::Engine;
 use crate::failure::{Answered, Failure, Kind};
 use crate::guard::Keys;
+use crate::input::Input;
 use crate::metrics::{Labeled, Requests, exposition};
 use crate::peers::{Peers, add_stats, escaped, sum_metrics};
 use crate::repository::{Keep, Refresh, Repository, Selector};
 use crate::served::{Served, now_us};
+use crate::ticket::{Front, Ticket};
 use hyper::Method;
 use ir::{Literal, Shape};
+use model::Signature;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,7 +88,7 @@ impl Default for Options {
 /// What a request asks, in any protocol.
 pub struct Query {
     /// Inputs by name.
-    pub inputs: Vec<(String, Literal)>,
+    pub inputs: Vec<(String, Input)>,
     /// How long the answer is of use.
     pub timeout: Option<Duration>,
     /// 1 is served first, 0 means the default.
@@ -113,7 +117,8 @@ impl App {
     /// Starts the engines. Models are loaded by [`Repository::scan`].
     pub fn new(options: Options) -> std::io::Result<App> {
         let count = options.replicas.max(1);
-        let start = |lane| Engine::start(lane, options.is_pinned.then_some(count));
+        let front = Arc::new(Front::default());
+        let start = |lane| Engine::start(lane, options.is_pinned.then_some(count), front.clone());
         let engines: Vec<Engine> = (0..count).map(start).collect::<std::io::Result<_>>()?;
         let engines = Arc::new(engines);
         let warm = {
@@ -222,42 +227,77 @@ impl App {
         self.repository.find(name, selector)?.ok_or_else(gone)
     }
 
-    /// The answer to a request.
-    pub async fn infer(&self, served: &Arc<Served>, query: Query) -> Answered<Answer> {
-        let began = now_us();
-        let answer = self.answer(served, query).await;
+    /// Room for a request whose head was read, or why there is none: before its body is read, if the cache cannot know the
+    /// answer. `bytes` are those of its inputs, as far as the head tells.
+    pub fn reserve(&self, served: &Arc<Served>, bytes: usize) -> Answered<Option<Ticket>> {
+        if self.cache.is_on() {
+            return Ok(None);
+        }
+        let asked = Asked { rows: served.rows_of(bytes), bytes };
+        let taken = self.take_room(served, asked);
+        taken.inspect_err(|e| served.stats.failed(e.reason())).map(Some)
+    }
+    fn take_room(&self, served: &Arc<Served>, asked: Asked) -> Answered<Ticket> {
+        if self.is_draining.load(Relaxed) {
+            return Err(Failure::new(Kind::Unavailable, "the server is draining"));
+        }
+        let engine = self.engines.iter().filter(|e| e.fault(self.options.watchdog).is_none());
+        let engine = engine.min_by_key(|e| (e.backlog_us(), e.jobs()));
+        engine.ok_or_else(|| Failure::new(Kind::Unavailable, "the engine has failed"))?.reserve(served, asked)
+    }
+
+    /// Says that the request with this room is about to be complete.
+    pub(crate) fn expect(&self, lane: usize) {
+        self.engines[lane].expect();
+    }
+
+    /// The answer to a request, which may have room already.
+    pub async fn infer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<Answer> {
+        let began = ticket.as_ref().map_or_else(now_us, |t| t.arrived_us);
+        let answer = self.answer(served, query, ticket).await;
         match &answer {
-            Ok(_) => served.stats.answered(now_us() - began),
+            Ok(_) => served.stats.answered(now_us().saturating_sub(began)),
             Err(e) => served.stats.failed(e.reason()),
         }
         answer
     }
 
-    async fn answer(&self, served: &Arc<Served>, query: Query) -> Answered<Answer> {
-        if self.is_draining.load(Relaxed) {
-            return Err(Failure::new(Kind::Unavailable, "the server is draining"));
-        }
+    async fn answer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<Answer> {
         let Query { inputs, timeout, priority } = query;
         let inputs = arrange(served, inputs)?;
-        let shapes: Vec<&Shape> = inputs.iter().map(Literal::shape).collect();
-        let sizes = served.model.signature().sizes(&shapes)?;
+        let signature = served.model.signature();
+        let shapes: Vec<&Shape> = inputs.iter().map(Input::shape).collect();
+        let sizes = signature.sizes(&shapes)?;
         let key = self.cache.is_on().then(|| cache::key(served, &inputs));
         if let Some(hit) = key.as_ref().and_then(|k| self.cache.get(k)) {
             served.stats.cache_hits.fetch_add(1, Relaxed);
             return Ok(hit);
         }
+        let padded = signature.padded(&sizes);
+        let inputs = if padded == sizes {
+            inputs
+        } else {
+            let own: Vec<Literal> = inputs.iter().map(Input::to_literal).collect();
+            signature.pad(&own, &padded)?.into_iter().map(Input::from).collect()
+        };
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None => {
+                let rows = if signature.is_batched { sizes[0] } else { 1 };
+                self.take_room(served, Asked { rows, bytes: inputs.iter().map(Input::byte_count).sum() })?
+            }
+        };
         let timeout = timeout.unwrap_or(self.options.request_timeout).min(self.options.request_timeout);
         let deadline_us = now_us() + timeout.as_micros() as u64;
         let priority = if priority == 0 { PRIORITY } else { priority };
-        let engine = self.engines.iter().filter(|e| e.fault(self.options.watchdog).is_none());
-        let engine = engine.min_by_key(|e| (e.backlog_us(), e.jobs()));
-        let engine = engine.ok_or_else(|| Failure::new(Kind::Unavailable, "the engine has failed"))?;
-        let receiver = engine.submit(served, inputs, sizes, priority, Some(deadline_us))?;
+        let engine = &self.engines[ticket.lane];
+        let receiver = engine.submit(ticket, inputs, padded.clone(), priority, Some(deadline_us))?;
         let answer = match tokio::time::timeout(timeout, receiver).await {
             Ok(Ok(answer)) => answer?,
             Ok(Err(_)) => return Err(Failure::new(Kind::Unavailable, "the engine has failed")),
             Err(_) => return Err(Failure::new(Kind::Deadline, "the deadline has passed")),
         };
+        let answer = if padded == sizes { answer } else { trimmed(signature, &answer, &sizes, &padded)? };
         if let Some(key) = key {
             served.stats.cache_misses.fetch_add(1, Relaxed);
             self.cache.put(key, &answer);
@@ -272,8 +312,20 @@ pub async fn blocking<T: Send + 'static>(f: impl FnOnce() -> Answered<T> + Send 
     tokio::task::spawn_blocking(f).await.map_err(failed)?
 }
 
+/// An answer without what belongs to padding. It says which program ran.
+fn trimmed(signature: &Signature, answer: &Answer, sizes: &[usize], padded: &[usize]) -> Answered<Answer> {
+    let trim = |(i, l): (usize, &Literal)| {
+        let (shape, bytes) = answer.output(i);
+        signature.trim(i, l.dtype(), &shape, bytes, sizes)
+    };
+    let outputs = answer.outputs.iter().enumerate().map(trim).collect::<ir::Result<Vec<Literal>>>()?;
+    let changed = signature.dims.iter().zip(sizes.iter().zip(padded)).filter(|(_, (own, run))| own != run);
+    let padded = changed.map(|(d, (_, run))| (d.name.clone(), *run)).collect();
+    Ok(Answer { outputs: Arc::new(outputs), rows: None, batch_size: answer.batch_size, padded })
+}
+
 /// Inputs in the model's order.
-fn arrange(served: &Served, mut inputs: Vec<(String, Literal)>) -> Answered<Vec<Literal>> {
+fn arrange(served: &Served, mut inputs: Vec<(String, Input)>) -> Answered<Vec<Input>> {
     let specs = &served.model.signature().inputs;
     let mut out = Vec::with_capacity(specs.len());
     for spec in specs {

@@ -3,9 +3,11 @@
 //!
 //! It never idles while a request waits, unless a delay is configured: at low load a request runs alone at once, and
 //! while a batch runs, the next one gathers. So the batch size follows the load. It is capped where the measured cost
-//! of a batch reaches half of the latency target, because a request waits for the running batch and then for its own.
+//! of a batch reaches nearly half of the latency target, because a request waits for the running batch and then for its
+//! own, and takes a little time on both sides of the engine.
 
 use crate::cost::CostCurve;
+use model::half_octave;
 use std::collections::BTreeMap;
 
 /// How requests are batched.
@@ -100,6 +102,8 @@ struct Governor {
 const WINDOW: u32 = 128;
 /// The governor does not shrink the budget further: below, lateness comes from waiting, which smaller batches prolong.
 const FACTOR_MIN: f64 = 0.5;
+/// What a batch may take of the latency target: two of them and a tenth for the rest.
+const BATCH_SHARE: f64 = 0.45;
 /// A target below so many times the cost of the cheapest batch cannot be kept while requests wait for each other.
 const COSTS_MIN: u64 = 4;
 /// The target then, in costs of the cheapest batch: late answers serve better than refusing most requests.
@@ -124,15 +128,19 @@ pub struct Batcher {
     policy: Policy,
     governor: Governor,
     cost: CostCurve,
+    /// What a request waits for the front end, in and out.
+    front_us: u64,
+    /// Whether few batch sizes are compiled.
+    is_coarse: bool,
     /// By priority, then by arrival.
     queue: BTreeMap<(u32, u64), Entry>,
 }
 
 impl Batcher {
-    /// An empty queue.
-    pub fn new(policy: Policy) -> Batcher {
+    /// An empty queue. With `is_coarse`, two batch sizes are compiled for each doubling instead of every size.
+    pub fn new(policy: Policy, is_coarse: bool) -> Batcher {
         let governor = Governor { factor: 1.0, seen: 0, late: 0 };
-        Batcher { policy, governor, cost: CostCurve::default(), queue: BTreeMap::new() }
+        Batcher { policy, governor, cost: CostCurve::default(), front_us: 0, is_coarse, queue: BTreeMap::new() }
     }
     /// Adds a request. Numbers grow from request to request.
     pub fn push(&mut self, entry: Entry) {
@@ -176,6 +184,10 @@ impl Batcher {
     pub fn record_latency(&mut self, us: u64) {
         self.governor.record(us > self.target_us(), self.policy.late_permille);
     }
+    /// States what a request waits for a thread of the front end: batches leave time for it, twice.
+    pub fn set_front_us(&mut self, us: u64) {
+        self.front_us = us;
+    }
     /// The latency to keep: the stated one, or the least that this model can keep while requests wait for each other.
     pub fn target_us(&self) -> u64 {
         let floor_us = self.cost.floor_us();
@@ -184,7 +196,9 @@ impl Batcher {
     }
     /// Rows of a batch at most, now.
     pub fn rows_max(&self) -> usize {
-        let budget = (self.target_us() as f64 * self.governor.factor / 2.0) as u64;
+        let target_us = self.target_us();
+        let inside_us = target_us - (2 * self.front_us).min(target_us / 2);
+        let budget = (inside_us as f64 * self.governor.factor * BATCH_SHARE) as u64;
         self.cost.size_within(budget, self.policy.batch_max)
     }
     /// What the front end needs to know to refuse what would come too late: the time of a full batch and its rows.
@@ -214,8 +228,9 @@ impl Batcher {
             }
             let sizes = compiled(group);
             let at = sizes.partition_point(|&s| s < rows);
-            if sizes.get(at) != Some(&rows) && sizes.binary_search(&rung(rows)).is_err() {
-                plan.compile.push((group, rung(rows)));
+            let rung = if self.is_coarse { half_octave(rows) } else { rung(rows) };
+            if sizes.get(at) != Some(&rows) && sizes.binary_search(&rung).is_err() {
+                plan.compile.push((group, rung));
             }
             let size = match (sizes.get(at), at.checked_sub(1)) {
                 (Some(&size), _) => size,
@@ -263,18 +278,33 @@ pub fn rung(rows: usize) -> usize {
 /// What waits and runs on an engine, as the front end sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Requests of the model that wait.
+    /// Requests of the model that wait or run.
     pub requests: usize,
     /// Bytes of their inputs.
     pub bytes: usize,
-    /// Work of all models that waits.
-    pub backlog_us: u64,
+    /// Rows of the model that wait.
+    pub rows: usize,
+    /// Work of other models that waits.
+    pub others_us: u64,
     /// What is left of the running batch.
     pub running_us: u64,
     /// Time of a full batch of the model.
     pub batch_us: u64,
+    /// Rows of a full batch.
+    pub batch_rows: usize,
     /// The latency to keep, if it is longer than the stated one.
     pub target_us: u64,
+    /// What a request waits for a thread of the front end: on its way in, and again on its way out.
+    pub front_us: u64,
+}
+
+/// What a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Rows along the batch axis.
+    pub rows: usize,
+    /// Bytes of its inputs.
+    pub bytes: usize,
 }
 
 /// Why a request is refused.
@@ -286,21 +316,36 @@ pub struct Refusal {
     pub retry_us: u64,
 }
 
-/// Whether a request is taken: only if the queue has room and its answer is expected within the latency target. An
-/// idle engine takes every request, or an unreachable target would refuse all.
-pub fn admit(policy: &Policy, load: &Load, bytes: usize) -> Result<(), Refusal> {
-    let wait_us = load.running_us + load.backlog_us;
+/// The front end may be late by one of so many parts of the target. A longer line of connections answers no more requests,
+/// as the front end is busy either way; it only makes every answer and refusal later.
+const FRONT_PARTS: u64 = 5;
+
+/// Whether a request is taken: only if the queue has room and its answer is expected within the latency target.
+///
+/// Whole batches of those that wait run before it, then the batch that it is part of. If nothing of its model waits, it is
+/// taken whatever its batch costs, or an unreachable target would refuse all; only a front end that is late by itself
+/// refuses it.
+pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<(), Refusal> {
+    let batch_rows = load.batch_rows.max(1);
+    let before_us = (load.rows / batch_rows) as u64 * load.batch_us;
+    let wait_us = load.running_us + load.others_us + before_us;
     let refuse = |reason, retry_us: u64| Err(Refusal { reason, retry_us: retry_us.max(1000) });
     if load.requests >= policy.requests_max {
         return refuse("the queue is full", wait_us / 2);
     }
-    if load.requests > 0 && load.bytes.saturating_add(bytes) > policy.bytes_max {
+    if load.requests > 0 && load.bytes.saturating_add(asked.bytes) > policy.bytes_max {
         return refuse("the queue holds too many bytes", wait_us / 2);
     }
     let target_us = policy.latency_us.max(load.target_us);
-    let is_late = wait_us + load.batch_us > target_us;
-    if is_late && load.requests > 0 {
-        return refuse("the answer would come after the latency target", wait_us + load.batch_us - target_us);
+    if load.front_us > target_us / FRONT_PARTS {
+        return refuse("more requests come than the server can read in time", 2 * load.front_us);
+    }
+    let own_us = load.batch_us * asked.rows.max(batch_rows) as u64 / batch_rows as u64;
+    let engine_us = if load.rows == 0 { 0 } else { wait_us + own_us };
+    let done_us = 2 * load.front_us + engine_us;
+    // A tenth is for what varies: batches, and the threads of the front end.
+    if done_us > target_us - target_us / 10 {
+        return refuse("the answer would come after the latency target", done_us.saturating_sub(target_us));
     }
     Ok(())
 }

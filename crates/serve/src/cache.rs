@@ -1,7 +1,8 @@
 //! The response cache: answers by the content of requests. A model is a function of its inputs, so an answer stays true
 //! as long as its version is served.
 
-use crate::engine::Answer;
+use crate::answer::Answer;
+use crate::input::Input;
 use crate::served::Served;
 use ir::Literal;
 use parking_lot::Mutex;
@@ -27,14 +28,14 @@ pub struct Cache {
 }
 
 /// The key of a request to a model.
-pub fn key(served: &Served, inputs: &[Literal]) -> Key {
+pub fn key(served: &Served, inputs: &[Input]) -> Key {
     let mut h = Sha256::new();
     h.update(served.id.to_le_bytes());
     for l in inputs {
         h.update(l.dtype().name());
         h.update((l.shape().rank() as u64).to_le_bytes());
         l.shape().iter().for_each(|d| h.update((*d as u64).to_le_bytes()));
-        h.update(l.bytes());
+        l.slices().for_each(|p| h.update(p));
     }
     h.finalize().into()
 }
@@ -72,7 +73,8 @@ impl Cache {
         if bytes > self.bytes_max {
             return;
         }
-        let answer = Answer { outputs: Arc::new(outputs), rows: None, batch_size: answer.batch_size };
+        let (batch_size, padded) = (answer.batch_size, answer.padded.clone());
+        let answer = Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded };
         let held = &mut *self.held.lock();
         held.clock += 1;
         if let Some((_, used, old)) = held.answers.insert(key, (answer, held.clock, bytes)) {

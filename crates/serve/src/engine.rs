@@ -7,53 +7,35 @@
 //! The front end decides about admission by itself, from what the engine publishes: a request that must be refused
 //! does not wait for the running batch.
 
-use crate::batcher::{Batch, Batcher, Entry, Step, admit};
+use crate::answer::Answer;
+use crate::batcher::{Asked, Batch, Batcher, Entry, Step};
 use crate::failure::{Answered, Failure, Kind};
+use crate::input::Input;
+use crate::programs::Programs;
 use crate::served::{Run, Served, now_us};
-use ir::Literal;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::ticket::{Front, Shared, Ticket};
+use ir::{Bytes, Literal};
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-/// The outputs of one request: rows of the outputs of a batch.
-#[derive(Clone)]
-pub struct Answer {
-    /// Outputs of the whole batch.
-    pub outputs: Arc<Vec<Literal>>,
-    /// Rows of this request; `None` if the outputs are its alone.
-    pub rows: Option<std::ops::Range<usize>>,
-    /// Rows of the program that ran.
-    pub batch_size: usize,
-}
-
-impl Answer {
-    /// The shape and bytes of an output.
-    pub fn output(&self, index: usize) -> (Vec<usize>, &[u8]) {
-        let l = &self.outputs[index];
-        let mut shape = l.shape().to_vec();
-        let Some(rows) = &self.rows else { return (shape, l.bytes()) };
-        let row = l.bytes().len() / shape[0].max(1);
-        shape[0] = rows.len();
-        (shape, &l.bytes()[rows.start * row..rows.end * row])
-    }
-}
-
 /// A request on its way to the engine.
 pub struct Job {
     served: Arc<Served>,
-    inputs: Vec<Literal>,
+    inputs: Vec<Input>,
     sizes: Vec<usize>,
     priority: u32,
     deadline_us: Option<u64>,
-    arrived_us: u64,
     reply: oneshot::Sender<Answered<Answer>>,
     ticket: Ticket,
+    /// Says that a request of its group waits.
+    token: Option<Arc<()>>,
 }
 
 /// Answers of a batch, each with where it goes.
@@ -67,48 +49,10 @@ async fn pass_on(mut batches: UnboundedReceiver<Answers>) {
     }
 }
 
-/// Room in the queue, returned when the request is answered or dropped.
-struct Ticket {
-    served: Arc<Served>,
-    shared: Arc<Shared>,
-    lane: usize,
-    bytes: usize,
-    /// Work in the backlog: none once it runs.
-    work_us: AtomicU64,
-}
-
-impl Ticket {
-    /// The request runs: its work is no more waiting.
-    fn start(&self) {
-        self.shared.backlog_us.fetch_sub(self.work_us.swap(0, Relaxed), Relaxed);
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.start();
-        let lane = &self.served.lanes[self.lane];
-        lane.requests.fetch_sub(1, Relaxed);
-        lane.bytes.fetch_sub(self.bytes, Relaxed);
-        self.shared.jobs.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What an engine publishes.
-#[derive(Default)]
-struct Shared {
-    /// Work of all models that waits.
-    backlog_us: AtomicU64,
-    /// When the running batch is expected to end.
-    busy_until_us: AtomicU64,
-    /// When the running step began; 0: none runs.
-    step_since_us: AtomicU64,
-    jobs: AtomicUsize,
-    has_failed: AtomicBool,
-}
-
 enum Message {
     Job(Box<Job>),
+    /// A request is about to be complete.
+    Soon,
     /// Have this compiled.
     Order(Order),
     Compiled {
@@ -116,18 +60,23 @@ enum Message {
         sizes: Vec<usize>,
         program: Answered<Arc<dyn Run>>,
     },
+    /// Nobody waits for this any more: it was not compiled.
+    Unwanted(Order),
     Stop,
 }
 
 struct Order {
     served: Arc<Served>,
     sizes: Vec<usize>,
+    /// Of use only while this lives, if it is stated.
+    wanted: Option<Weak<()>>,
 }
 
 /// One engine, as the front end holds it.
 pub struct Engine {
     lane: usize,
     shared: Arc<Shared>,
+    front: Arc<Front>,
     sender: SyncSender<Message>,
     thread: parking_lot::Mutex<Option<JoinHandle<()>>>,
     /// Batches of answers until a task of the runtime passes them on.
@@ -137,11 +86,14 @@ pub struct Engine {
 
 /// Messages that wait at most, besides those that the queues of the models hold.
 const CHANNEL_MAX: usize = 4096;
-/// Programs that an engine keeps for a model.
-const PROGRAMS_MAX: usize = 256;
+/// Sizes of a model that wait to be compiled, at most. Requests of further sizes are refused.
+const ORDERS_MAX: usize = 32;
 /// How often clients that went away and deadlines are looked for while nothing can run.
 const PATROL: Duration = Duration::from_millis(20);
 
+/// How long an engine looks for the next request before it sleeps: longer than a client of the same machine takes to read
+/// an answer and to ask again.
+const LOOK_US: u64 = 200;
 /// How often models that were unloaded are looked for while no request comes.
 const IDLE_PATROL: Duration = Duration::from_secs(1);
 
@@ -154,18 +106,19 @@ impl Drop for Engine {
 
 impl Engine {
     /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors.
-    pub fn start(lane: usize, parts: Option<usize>) -> std::io::Result<Engine> {
+    pub fn start(lane: usize, parts: Option<usize>, front: Arc<Front>) -> std::io::Result<Engine> {
         let (sender, receiver) = sync_channel(CHANNEL_MAX);
         let (orders, compiler) = channel::<Order>();
         let shared = Arc::new(Shared::default());
         let replies = sender.clone();
         std::thread::Builder::new().name(format!("compiler-{lane}")).spawn(move || compile(&compiler, &replies))?;
-        let owned = shared.clone();
+        let (owned, lag) = (shared.clone(), front.clone());
         let (answers, batches) = unbounded_channel();
         let thread = std::thread::Builder::new().name(format!("engine-{lane}")).spawn(move || {
             // Where the system refuses, the engine is slower but right.
             let _ = parts.map(|parts| crate::pin::pin(lane, parts));
-            let mut state = State { lane, shared: owned.clone(), orders, answers, queues: HashMap::new(), next_id: 0 };
+            let to = Published { lane, shared: owned.clone(), front: lag, answers };
+            let mut state = State { to, orders, queues: HashMap::new(), next_id: 0, ran_us: 0 };
             // A panic drops the state, and with it every open request: their clients are told.
             if catch_unwind(AssertUnwindSafe(|| state.work(&receiver))).is_err() {
                 owned.has_failed.store(true, Relaxed);
@@ -173,7 +126,7 @@ impl Engine {
             }
         })?;
         let (thread, answers) = (parking_lot::Mutex::new(Some(thread)), parking_lot::Mutex::new(Some(batches)));
-        Ok(Engine { lane, shared, sender, thread, answers, passing: Once::new() })
+        Ok(Engine { lane, shared, front, sender, thread, answers, passing: Once::new() })
     }
 
     /// Requests that wait or run.
@@ -182,8 +135,7 @@ impl Engine {
     }
     /// Work that waits or runs.
     pub fn backlog_us(&self) -> u64 {
-        let running = self.shared.busy_until_us.load(Relaxed).saturating_sub(now_us());
-        self.shared.backlog_us.load(Relaxed) + running
+        self.shared.backlog_us.load(Relaxed) + self.shared.running_us()
     }
     /// Why it does not work, if it does not: a panic, or a step that takes longer than the watchdog allows.
     pub fn fault(&self, watchdog: Duration) -> Option<&'static str> {
@@ -195,44 +147,45 @@ impl Engine {
         is_stalled.then_some("the engine is stalled")
     }
 
-    /// Queues a request, or refuses it at once. The answer comes through the receiver; dropping it cancels. Called inside
-    /// of the runtime.
+    /// Takes room in the queue for a request that is about to be read, or refuses it at once. Called inside of the runtime.
+    pub fn reserve(&self, served: &Arc<Served>, asked: Asked) -> Answered<Ticket> {
+        if self.shared.has_failed.load(Relaxed) {
+            return Err(Failure::new(Kind::Unavailable, "the engine has failed"));
+        }
+        self.front.probe();
+        Ticket::take(served, &self.shared, self.lane, &self.front, asked)
+    }
+
+    /// Says that a request is about to be complete: an engine that sleeps wakes up meanwhile.
+    pub fn expect(&self) {
+        if self.shared.step_since_us.load(Relaxed) == 0 {
+            // A channel that is full has woken it already.
+            let _ = self.sender.try_send(Message::Soon);
+        }
+    }
+
+    /// Queues a request that has room. The answer comes through the receiver; dropping it cancels. Called inside of the
+    /// runtime.
     pub fn submit(
         &self,
-        served: &Arc<Served>,
-        inputs: Vec<Literal>,
+        mut ticket: Ticket,
+        inputs: Vec<Input>,
         sizes: Vec<usize>,
         priority: u32,
         deadline_us: Option<u64>,
     ) -> Answered<oneshot::Receiver<Answered<Answer>>> {
-        if self.shared.has_failed.load(Relaxed) {
-            return Err(Failure::new(Kind::Unavailable, "the engine has failed"));
-        }
-        let bytes = inputs.iter().map(|l| l.bytes().len()).sum();
-        let lane = &served.lanes[self.lane];
-        let running_us = self.shared.busy_until_us.load(Relaxed).saturating_sub(now_us());
-        let load = lane.load(self.shared.backlog_us.load(Relaxed), running_us);
-        if let Err(refusal) = admit(&served.policy, &load, bytes) {
-            let seconds = refusal.retry_us.div_ceil(1_000_000);
-            let failure = Failure::new(Kind::Overloaded, format!("{}: {}", served.name, refusal.reason));
-            return Err(Failure { retry_seconds: Some(seconds), ..failure });
-        }
+        assert_eq!(ticket.lane, self.lane, "room in the queue of another engine");
+        let served = ticket.served.clone();
+        let bytes = inputs.iter().map(Input::byte_count).sum();
+        let rows = if served.model.signature().is_batched { sizes[0] } else { 1 };
+        ticket.correct(&self.front, Asked { rows, bytes })?;
         self.passing.call_once(|| {
             if let Some(batches) = self.answers.lock().take() {
                 tokio::spawn(pass_on(batches));
             }
         });
-        let rows = if served.model.signature().is_batched { sizes[0] } else { 1 };
-        let work_us = lane.batch_us.load(Relaxed) * rows as u64 / lane.batch_rows.load(Relaxed).max(1) as u64;
-        lane.requests.fetch_add(1, Relaxed);
-        lane.bytes.fetch_add(bytes, Relaxed);
-        self.shared.jobs.fetch_add(1, Relaxed);
-        self.shared.backlog_us.fetch_add(work_us, Relaxed);
-        let work_us = AtomicU64::new(work_us);
-        let ticket = Ticket { served: served.clone(), shared: self.shared.clone(), lane: self.lane, bytes, work_us };
         let (reply, answer) = oneshot::channel();
-        let arrived_us = now_us();
-        let job = Job { served: served.clone(), inputs, sizes, priority, deadline_us, arrived_us, reply, ticket };
+        let job = Job { served, inputs, sizes, priority, deadline_us, reply, ticket, token: None };
         match self.sender.try_send(Message::Job(Box::new(job))) {
             Ok(()) => Ok(answer),
             Err(TrySendError::Full(_)) => Err(Failure::new(Kind::Overloaded, "the engine's queue is full")),
@@ -243,12 +196,12 @@ impl Engine {
     /// Has a size compiled in the background.
     pub fn order(&self, served: &Arc<Served>, sizes: Vec<usize>) -> Answered<()> {
         let stopped = |_| Failure::new(Kind::Unavailable, "the engine has stopped");
-        self.sender.send(Message::Order(Order { served: served.clone(), sizes })).map_err(stopped)
+        self.sender.send(Message::Order(Order { served: served.clone(), sizes, wanted: None })).map_err(stopped)
     }
 
     /// Compiles a size now.
     pub fn warm(&self, served: &Arc<Served>, sizes: Vec<usize>) -> Answered<()> {
-        let program = served.model.prepare(&sizes)?;
+        let program = served.prepare(&sizes)?;
         let message = Message::Compiled { served: served.clone(), sizes, program: Ok(program) };
         let stopped = |_| Failure::new(Kind::Unavailable, "the engine has stopped");
         self.sender.send(message).map_err(stopped)
@@ -264,8 +217,15 @@ impl Engine {
 }
 
 fn compile(orders: &Receiver<Order>, engine: &SyncSender<Message>) {
-    while let Ok(Order { served, sizes }) = orders.recv() {
-        let prepared = catch_unwind(AssertUnwindSafe(|| served.model.prepare(&sizes)));
+    while let Ok(order) = orders.recv() {
+        if order.wanted.as_ref().is_some_and(|wanted| wanted.strong_count() == 0) {
+            if engine.send(Message::Unwanted(order)).is_err() {
+                return;
+            }
+            continue;
+        }
+        let Order { served, sizes, .. } = order;
+        let prepared = catch_unwind(AssertUnwindSafe(|| served.prepare(&sizes)));
         let program = match prepared {
             Ok(done) => done.map_err(Failure::from),
             Err(_) => Err(Failure::new(Kind::Internal, "compiling the model failed")),
@@ -276,28 +236,20 @@ fn compile(orders: &Receiver<Order>, engine: &SyncSender<Message>) {
     }
 }
 
-/// Programs for one group: equal sizes but for the rows.
-#[derive(Default)]
-struct Group {
-    /// Sizes of the free dimensions after the first, or all of them where requests are not joined.
-    tail: Vec<usize>,
-    sizes: Vec<usize>,
-    programs: BTreeMap<usize, Arc<dyn Run>>,
-}
-
 /// The queue of one model.
 struct Queue {
     served: Arc<Served>,
     batcher: Batcher,
     jobs: HashMap<u64, Box<Job>>,
-    groups: Vec<Group>,
+    programs: Programs<Arc<dyn Run>>,
     ordered: HashSet<Vec<usize>>,
 }
 
 impl Queue {
     fn new(served: Arc<Served>) -> Queue {
-        let batcher = Batcher::new(served.policy);
-        Queue { served, batcher, jobs: HashMap::new(), groups: Vec::new(), ordered: HashSet::new() }
+        // Where lengths are free too, each has its batch sizes: they are fewer.
+        let batcher = Batcher::new(served.policy, served.model.signature().dims.len() > 1);
+        Queue { served, batcher, jobs: HashMap::new(), programs: Programs::default(), ordered: HashSet::new() }
     }
     fn is_batched(&self) -> bool {
         self.served.model.signature().is_batched
@@ -307,39 +259,32 @@ impl Queue {
         if self.is_batched() { (sizes[0], &sizes[1..]) } else { (1, sizes) }
     }
     fn joined(&self, group: u64, rows: usize) -> Vec<usize> {
-        let tail = &self.groups[group as usize].tail;
-        if self.is_batched() { [&[rows], &tail[..]].concat() } else { tail.clone() }
+        let tail = self.programs.tail(group);
+        if self.is_batched() { [&[rows], tail].concat() } else { tail.to_vec() }
     }
-    fn group(&mut self, tail: &[usize]) -> u64 {
-        if let Some(i) = self.groups.iter().position(|g| g.tail == tail) {
-            return i as u64;
-        }
-        self.groups.push(Group { tail: tail.to_vec(), ..Group::default() });
-        self.groups.len() as u64 - 1
-    }
-    fn add_program(&mut self, sizes: &[usize], program: Arc<dyn Run>) {
-        if self.groups.iter().map(|g| g.sizes.len()).sum::<usize>() >= PROGRAMS_MAX {
-            let used: HashSet<Vec<usize>> = self.jobs.values().map(|j| self.split(&j.sizes).1.to_vec()).collect();
-            // Groups are known by number, so they stay; what they hold goes.
-            for g in self.groups.iter_mut().filter(|g| !used.contains(&g.tail)) {
-                (g.sizes, g.programs) = Default::default();
-            }
-        }
-        let (rows, tail) = self.split(sizes);
-        let group = self.group(tail) as usize;
-        let g = &mut self.groups[group];
-        g.programs.insert(rows, program);
-        g.sizes = g.programs.keys().copied().collect();
+    /// Whether a request has sizes without any program, and as many others wait to be compiled as may.
+    fn is_flooded(&self, sizes: &[usize]) -> bool {
+        let (_, tail) = self.split(sizes);
+        let is_new = || !self.ordered.iter().any(|other| self.split(other).1 == tail);
+        self.ordered.len() >= ORDERS_MAX && self.programs.largest(tail).is_none() && is_new()
     }
 }
 
-struct State {
+/// Where an engine's work goes.
+struct Published {
     lane: usize,
     shared: Arc<Shared>,
-    orders: Sender<Order>,
+    front: Arc<Front>,
     answers: UnboundedSender<Answers>,
+}
+
+struct State {
+    to: Published,
+    orders: Sender<Order>,
     queues: HashMap<u64, Queue>,
     next_id: u64,
+    /// When the last batch ended, or when a request was announced.
+    ran_us: u64,
 }
 
 impl State {
@@ -358,7 +303,10 @@ impl State {
                     receiver.recv_timeout(wait)
                 }
                 Step::Idle if self.queues.values().any(|q| !q.batcher.is_empty()) => receiver.recv_timeout(PATROL),
-                Step::Idle => receiver.recv_timeout(IDLE_PATROL),
+                Step::Idle => match self.look(receiver) {
+                    Some(message) => Ok(message),
+                    None => receiver.recv_timeout(IDLE_PATROL),
+                },
             };
             match message {
                 Ok(message) => {
@@ -372,10 +320,23 @@ impl State {
         }
     }
 
+    /// Looks for a message before the thread sleeps: to wake it costs more than a small model. Other threads go first.
+    fn look(&self, receiver: &Receiver<Message>) -> Option<Message> {
+        let until = self.ran_us + LOOK_US;
+        while now_us() < until {
+            match receiver.try_recv() {
+                Ok(message) => return Some(message),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+
     /// Whether to go on.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Stop => return false,
+            Message::Soon => self.ran_us = now_us(),
             Message::Job(job) => self.enqueue(job),
             Message::Order(order) => {
                 if self.queue(&order.served).ordered.insert(order.sizes.clone()) {
@@ -383,6 +344,7 @@ impl State {
                 }
             }
             Message::Compiled { served, sizes, program } => self.compiled(served, &sizes, program),
+            Message::Unwanted(order) => drop(self.queue(&order.served).ordered.remove(&order.sizes)),
         }
         true
     }
@@ -391,13 +353,19 @@ impl State {
         self.queues.entry(served.id).or_insert_with(|| Queue::new(served.clone()))
     }
 
-    fn enqueue(&mut self, job: Box<Job>) {
+    fn enqueue(&mut self, mut job: Box<Job>) {
         self.next_id += 1;
         let id = self.next_id;
         let queue = self.queue(&job.served);
+        if queue.is_flooded(&job.sizes) {
+            let e = format!("{}: {ORDERS_MAX} other sizes wait to be compiled", job.served.name);
+            let _ = job.reply.send(Err(Failure::new(Kind::Overloaded, e)));
+            return;
+        }
         let (rows, tail) = queue.split(&job.sizes);
-        let group = queue.group(tail);
-        let (priority, arrived_us, deadline_us) = (job.priority, job.arrived_us, job.deadline_us);
+        let (group, token) = queue.programs.enter(tail);
+        job.token = Some(token);
+        let (priority, arrived_us, deadline_us) = (job.priority, job.ticket.arrived_us, job.deadline_us);
         queue.batcher.push(Entry { id, group, rows, priority, arrived_us, deadline_us });
         queue.jobs.insert(id, job);
     }
@@ -407,13 +375,14 @@ impl State {
         match program {
             Ok(program) => {
                 queue.ordered.remove(sizes);
-                queue.add_program(sizes, program);
+                let (rows, tail) = queue.split(sizes);
+                queue.programs.add(tail, rows, program);
             }
             Err(e) => {
                 // Requests that no other program can run would wait for ever. They fail.
                 queue.ordered.remove(sizes);
                 let (rows, tail) = queue.split(sizes);
-                let largest = queue.groups.iter().find(|g| g.tail == tail).and_then(|g| g.sizes.last().copied());
+                let largest = queue.programs.largest(tail);
                 let is_stuck = |j: &Job| {
                     let (own, own_tail) = queue.split(&j.sizes);
                     own_tail == tail && own <= rows && largest.is_none_or(|l| own > l)
@@ -455,20 +424,22 @@ impl State {
         let mut idle = Step::Idle;
         for (_, id) in order {
             let Some(queue) = self.queues.get_mut(&id) else { continue };
-            let groups = &queue.groups;
-            let plan = queue.batcher.next(now_us(), |g| &groups[g as usize].sizes[..]);
+            let programs = &queue.programs;
+            let plan = queue.batcher.next(now_us(), |g| programs.sizes(g));
             for (group, rows) in plan.compile {
                 let sizes = queue.joined(group, rows);
                 let is_allowed = queue.served.model.signature().dims.first().is_none_or(|d| d.check(sizes[0]).is_ok());
                 let sizes = if is_allowed { sizes } else { queue.joined(group, queue.largest_waiting(group)) };
                 if queue.ordered.insert(sizes.clone()) {
                     // Without a compiler there is no engine either.
-                    let _ = self.orders.send(Order { served: queue.served.clone(), sizes });
+                    let wanted = queue.programs.first_wanted(group);
+                    let _ = self.orders.send(Order { served: queue.served.clone(), sizes, wanted });
                 }
             }
             match plan.step {
                 Step::Run(batch) => {
-                    execute(queue, &batch, &self.shared, self.lane, &self.answers);
+                    execute(queue, &batch, &self.to);
+                    self.ran_us = now_us();
                     return Step::Run(batch);
                 }
                 Step::Wait(t) => idle = Step::Wait(if let Step::Wait(u) = idle { t.min(u) } else { t }),
@@ -482,43 +453,49 @@ impl State {
 impl Queue {
     /// Rows of the largest request of a group: what to compile where the next rung is not allowed.
     fn largest_waiting(&self, group: u64) -> usize {
-        let tail = &self.groups[group as usize].tail;
-        self.jobs.values().map(|j| self.split(&j.sizes)).filter(|(_, t)| t == tail).map(|(r, _)| r).max().unwrap_or(1)
+        let tail = self.programs.tail(group);
+        self.jobs.values().map(|j| self.split(&j.sizes)).filter(|(_, t)| *t == tail).map(|(r, _)| r).max().unwrap_or(1)
     }
 }
 
 /// Runs a batch and answers its requests.
-fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize, answers: &UnboundedSender<Answers>) {
+fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
+    let shared = &to.shared;
     let jobs: Vec<Box<Job>> = batch.ids.iter().filter_map(|id| queue.jobs.remove(id)).collect();
-    let program = queue.groups[batch.group as usize].programs[&batch.size].clone();
+    let program = queue.programs.get(batch.group, batch.size).expect("a batch has a program").clone();
     let (served, stats) = (queue.served.clone(), queue.served.stats.clone());
     let begun = now_us();
-    shared.step_since_us.store(begun, Relaxed);
     shared.busy_until_us.store(begun + queue.batcher.estimate_us(batch.size), Relaxed);
+    shared.step_since_us.store(begun, Relaxed);
     for job in &jobs {
         job.ticket.start();
-        stats.queue_us.fetch_add(begun.saturating_sub(job.arrived_us), Relaxed);
+        stats.queue_us.fetch_add(begun.saturating_sub(job.ticket.arrived_us), Relaxed);
     }
     let is_whole = jobs.len() == 1 && batch.rows == batch.size;
-    let inputs = if is_whole { jobs[0].inputs.clone() } else { join(&jobs, batch.size) };
+    let inputs = join(&jobs, batch.size);
     let joined = now_us();
     let ran = program.run(&inputs);
     let done = now_us();
     drop(inputs);
-    queue.batcher.record_cost(batch.size, done - begun);
     stats.executions.fetch_add(1, Relaxed);
     stats.sizes.record(batch.rows as u64);
     stats.padding.fetch_add((batch.size - batch.rows) as u64, Relaxed);
     stats.input_us.fetch_add(joined - begun, Relaxed);
     stats.infer_us.fetch_add(done - joined, Relaxed);
     let (mut first, mut replies) = (0, Vec::with_capacity(jobs.len()));
+    // The answer still has to be written by a thread of the front end.
+    let front_us = to.front.lag_us();
+    let ready = done + front_us;
+    queue.batcher.set_front_us(front_us);
     let outputs = ran.map(Arc::new).map_err(Failure::from);
     for job in jobs {
         let rows = if queue.is_batched() { job.sizes[0] } else { 1 };
         let range = (!is_whole).then(|| first..first + rows);
         first += rows;
         let answer = match &outputs {
-            Ok(outputs) => Ok(Answer { outputs: outputs.clone(), rows: range, batch_size: batch.size }),
+            Ok(outputs) => {
+                Ok(Answer { outputs: outputs.clone(), rows: range, batch_size: batch.size, padded: Vec::new() })
+            }
             Err(e) if is_whole => Err(e.clone()),
             // One request of the batch is to blame: each runs alone.
             Err(_) => alone(&*program, &job, batch.size),
@@ -526,19 +503,22 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize, answe
         if answer.is_ok() {
             stats.rows.fetch_add(rows as u64, Relaxed);
         }
-        queue.batcher.record_latency(now_us().saturating_sub(job.arrived_us));
         let Job { reply, ticket, .. } = *job;
+        queue.batcher.record_latency(ready.saturating_sub(ticket.arrived_us));
         // A client that has its answer finds its place in the queue free.
         drop(ticket);
         replies.push((reply, answer));
     }
     // Without a runtime nobody waits.
-    let _ = answers.send(replies);
+    let _ = to.answers.send(replies);
+    let ended = now_us();
+    queue.batcher.record_cost(batch.size, ended - begun);
+    stats.output_us.fetch_add(ended - done, Relaxed);
     let (batch_us, batch_rows) = queue.batcher.full_batch();
-    served.lanes[lane].batch_us.store(batch_us, Relaxed);
-    served.lanes[lane].batch_rows.store(batch_rows, Relaxed);
-    served.lanes[lane].target_us.store(queue.batcher.target_us(), Relaxed);
-    stats.output_us.fetch_add(now_us().saturating_sub(done), Relaxed);
+    let lane = &served.lanes[to.lane];
+    lane.batch_us.store(batch_us, Relaxed);
+    lane.batch_rows.store(batch_rows, Relaxed);
+    lane.target_us.store(queue.batcher.target_us(), Relaxed);
     shared.step_since_us.store(0, Relaxed);
     shared.busy_until_us.store(0, Relaxed);
 }
@@ -547,28 +527,29 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize, answe
 fn alone(program: &dyn Run, job: &Job, size: usize) -> Answered<Answer> {
     let rows = job.sizes[0];
     let outputs = program.run(&join(&[job], size))?;
-    Ok(Answer { outputs: Arc::new(outputs), rows: Some(0..rows), batch_size: size })
+    Ok(Answer { outputs: Arc::new(outputs), rows: Some(0..rows), batch_size: size, padded: Vec::new() })
 }
 
-/// The inputs of several requests, one after the other, repeated up to `size` rows: padding that is like the data
-/// cannot fail where the data do not.
+/// The inputs of some requests, one after the other, repeated up to `size` rows: padding that is like the data cannot
+/// fail where the data do not. This is the one time that the bytes of a request are copied, and a request that is the
+/// whole batch need not be.
 fn join(jobs: &[impl std::ops::Deref<Target = Job>], size: usize) -> Vec<Literal> {
+    let is_alone = !jobs[0].served.model.signature().is_batched || (jobs.len() == 1 && jobs[0].sizes[0] == size);
     let column = |i: usize| {
         let first = &jobs[0].inputs[i];
-        let mut shape = first.shape().clone();
-        let row = first.bytes().len() / shape[0].max(1);
-        shape.dims_mut()[0] = size;
-        let mut out = Literal::zeros(first.dtype(), shape);
-        let bytes = out.buffer_mut().expect("a new buffer is not shared");
-        let mut at = 0;
-        for job in jobs {
-            let from = job.inputs[i].bytes();
-            bytes[at..at + from.len()].copy_from_slice(from);
-            at += from.len();
+        if is_alone {
+            return first.to_literal();
         }
-        let padding = &first.bytes()[..row];
-        bytes[at..size * row].chunks_exact_mut(row.max(1)).for_each(|chunk| chunk.copy_from_slice(padding));
-        out
+        let mut shape = first.shape().clone();
+        let row = first.byte_count() / shape[0].max(1);
+        shape.dims_mut()[0] = size;
+        // All of it is written here; a large block is one that an earlier batch has freed.
+        let mut out = Bytes::any(size * row);
+        let bytes = out.as_mut();
+        let at = jobs.iter().fold(0, |at, job| at + job.inputs[i].copy_to(&mut bytes[at..]));
+        let (data, padding) = bytes.split_at_mut(at);
+        padding.chunks_exact_mut(row.max(1)).for_each(|chunk| chunk.copy_from_slice(&data[..row]));
+        Literal::from_buffer(first.dtype(), shape, Arc::new(out))
     };
     (0..jobs[0].inputs.len()).map(column).collect()
 }

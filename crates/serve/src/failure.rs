@@ -81,6 +81,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The body of the answer that says so.
+    pub(crate) fn json(&self) -> String {
+        serde_json::json!({ "error": self.message }).to_string()
+    }
+}
+
 impl From<ir::Error> for Failure {
     fn from(e: ir::Error) -> Failure {
         let is_callers = matches!(
@@ -94,8 +101,7 @@ impl From<ir::Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response<Body> {
-        let body = serde_json::json!({ "error": self.message }).to_string();
-        let mut response = Response::new(Body::from(body));
+        let mut response = Response::new(Body::from(self.json()));
         *response.status_mut() = self.status();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(seconds) = self.retry_seconds {

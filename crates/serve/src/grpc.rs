@@ -2,6 +2,7 @@
 
 use crate::app::{App, Query};
 use crate::failure::{Answered, Failure};
+use crate::input::{Data, Input};
 use crate::proto::*;
 use crate::repository::Selector;
 use crate::served::Served;
@@ -165,10 +166,10 @@ async fn infer(app: Arc<App>, q: ModelInferRequest, timeout: Option<Duration>) -
     for (i, tensor) in q.inputs.iter().enumerate() {
         let dtype = wire::dtype(&tensor.datatype)?;
         let value = if is_raw {
-            wire::from_raw(&tensor.name, dtype, &tensor.shape, &q.raw_input_contents[i])?
+            Input::new(&tensor.name, dtype, &tensor.shape, Data::Pieces(vec![q.raw_input_contents[i].clone()]))?
         } else {
             let bytes = contents(&tensor.name, dtype, tensor.contents.as_ref())?;
-            wire::from_raw(&tensor.name, dtype, &tensor.shape, &bytes)?
+            Input::new(&tensor.name, dtype, &tensor.shape, bytes.into())?
         };
         inputs.push((tensor.name.clone(), value));
     }
@@ -180,11 +181,11 @@ async fn infer(app: Arc<App>, q: ModelInferRequest, timeout: Option<Duration>) -
     let own = number("timeout").filter(|t| *t > 0).map(Duration::from_micros);
     let timeout = [own, timeout].into_iter().flatten().min();
     let priority = number("priority").map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
-    let answer = app.infer(&served, Query { inputs, timeout, priority }).await?;
+    let answer = app.infer(&served, Query { inputs, timeout, priority }, None).await?;
     respond(&served, &answer, q)
 }
 
-fn respond(served: &Served, answer: &crate::engine::Answer, q: ModelInferRequest) -> Answered<ModelInferResponse> {
+fn respond(served: &Served, answer: &crate::answer::Answer, q: ModelInferRequest) -> Answered<ModelInferResponse> {
     let specs = &served.model.signature().outputs;
     let all = || specs.iter().map(|s| s.name.clone()).collect();
     let names: Vec<String> = if q.outputs.is_empty() { all() } else { q.outputs.into_iter().map(|o| o.name).collect() };
@@ -198,14 +199,16 @@ fn respond(served: &Served, answer: &crate::engine::Answer, q: ModelInferRequest
             .ok_or_else(|| Failure::invalid(format!("{name}: the protocol has no type for {dtype}")))?;
         let shape = shape.iter().map(|d| *d as i64).collect();
         outputs.push(InferTensor { name, datatype: datatype.into(), shape, ..InferTensor::default() });
-        raw.push(bytes::Bytes::copy_from_slice(bytes));
+        raw.push(answer.shared(index).unwrap_or_else(|| bytes::Bytes::copy_from_slice(bytes)));
     }
-    let batch = InferParameter { choice: Some(Parameter::Int64(answer.batch_size as i64)) };
+    let sizes = answer.padded.iter().map(|(name, size)| (name.clone(), *size));
+    let sizes = std::iter::once(("batch_size".to_string(), answer.batch_size)).chain(sizes);
+    let number = |(name, n): (String, usize)| (name, InferParameter { choice: Some(Parameter::Int64(n as i64)) });
     Ok(ModelInferResponse {
         model_name: served.name.clone(),
         model_version: served.version.to_string(),
         id: q.id,
-        parameters: [("batch_size".to_string(), batch)].into(),
+        parameters: sizes.map(number).collect(),
         outputs,
         raw_output_contents: raw,
     })

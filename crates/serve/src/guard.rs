@@ -76,7 +76,10 @@ impl Keys {
 
     /// The name of the client, if its key is good and its quota is not used up.
     pub fn check(&self, headers: &HeaderMap) -> Answered<&str> {
-        let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        self.check_text(|name| headers.get(name).and_then(|v| v.to_str().ok()))
+    }
+    /// The same, with headers as a function of their names in lower case.
+    pub(crate) fn check_text<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> Answered<&str> {
         let bearer = text("authorization").and_then(|v| v.strip_prefix("Bearer "));
         let denied = || Failure::new(Kind::Unauthorized, "an API key is needed: Authorization: Bearer KEY");
         let key = bearer.or_else(|| text("x-api-key")).ok_or_else(denied)?;
@@ -101,8 +104,8 @@ fn random() -> u64 {
 }
 
 /// The W3C trace context of an answer: the client's trace, or a new one, with a span of its own.
-fn traceparent(headers: &HeaderMap) -> String {
-    let given = headers.get("traceparent").and_then(|v| v.to_str().ok()).and_then(|text| {
+pub(crate) fn traceparent(given: Option<&str>) -> String {
+    let given = given.and_then(|text| {
         let parts: Vec<&str> = text.split('-').collect();
         let is_hex = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let is_set = |s: &str| s.bytes().any(|b| b != b'0');
@@ -110,13 +113,41 @@ fn traceparent(headers: &HeaderMap) -> String {
             ["00", trace, span, flags]
                 if is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2) && is_set(trace) && is_set(span) =>
             {
-                Some((trace.to_string(), flags.to_string()))
+                Some((trace, flags))
             }
             _ => None,
         }
     });
-    let (trace, flags) = given.unwrap_or_else(|| (format!("{:016x}{:016x}", random(), random()), "00".into()));
-    format!("00-{trace}-{:016x}-{flags}", random())
+    match given {
+        Some((trace, flags)) => format!("00-{trace}-{:016x}-{flags}", random()),
+        None => format!("00-{:016x}{:016x}-{:016x}-00", random(), random(), random()),
+    }
+}
+
+/// An answer, for counts and the access log.
+pub(crate) struct Seen<'a> {
+    pub route: &'a str,
+    pub method: &'a str,
+    pub client: Option<&'a str>,
+    pub status: u16,
+    pub trace: &'a str,
+    pub began: Instant,
+}
+
+impl Seen<'_> {
+    /// Counts it, and writes the line of the access log.
+    pub(crate) fn record(&self, app: &App) {
+        app.requests.record(self.route, self.method, self.status);
+        if app.options.is_logging {
+            let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+            let line = serde_json::json!({
+                "time": (time * 1e3).round() / 1e3, "method": self.method, "route": self.route, "client": self.client,
+                "status": self.status, "ms": self.began.elapsed().as_micros() as f64 / 1e3,
+                "trace_id": self.trace.get(3..35),
+            });
+            eprintln!("{line}");
+        }
+    }
 }
 
 /// Paths that probes and balancers ask without a key.
@@ -131,12 +162,13 @@ fn is_open(route: &str) -> bool {
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_string();
-    let trace = traceparent(request.headers());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
+    let trace = traceparent(request.headers().get("traceparent").and_then(|v| v.to_str().ok()));
     let is_grpc =
         request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     let id = request.headers().get("x-request-id").cloned();
-    let path = if is_grpc { request.uri().path() } else { &route };
+    let path = if is_grpc { request.uri().path() } else { route };
     let allowed = match &app.options.keys {
         Some(keys) if !is_open(path) => keys.check(request.headers()).map(Some),
         _ => Ok(None),
@@ -152,16 +184,8 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     if let Some(id) = id {
         response.headers_mut().insert("x-request-id", id);
     }
-    app.requests.record(&route, method.as_str(), response.status().as_u16());
-    if app.options.is_logging {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let line = serde_json::json!({
-            "time": (time * 1e3).round() / 1e3, "method": method.as_str(), "route": route, "client": client,
-            "status": response.status().as_u16(), "ms": began.elapsed().as_micros() as f64 / 1e3,
-            "trace_id": trace.get(3..35),
-        });
-        eprintln!("{line}");
-    }
+    let (status, client) = (response.status().as_u16(), client.as_deref());
+    Seen { route, method: method.as_str(), client, status, trace: &trace, began }.record(&app);
     response
 }
 
@@ -181,15 +205,12 @@ mod tests {
 
     #[test]
     fn traces_are_continued_or_begun() {
-        let mut headers = HeaderMap::new();
         let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        headers.insert("traceparent", HeaderValue::from_static(given));
-        let own = traceparent(&headers);
+        let own = traceparent(Some(given));
         assert_eq!((&own[..36], &own[52..]), (&given[..36], "-01"));
         assert_ne!(own, given, "the span is the server's");
         for bad in ["", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "01-x-y-z", "00-é-é-é"] {
-            headers.insert("traceparent", HeaderValue::from_bytes(bad.as_bytes()).unwrap());
-            assert_eq!(traceparent(&headers).len(), 55);
+            assert_eq!(traceparent(Some(bad)).len(), 55);
         }
     }
 }

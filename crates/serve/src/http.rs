@@ -2,31 +2,38 @@
 
 use crate::app::App;
 use crate::failure::{Answered, Failure, Kind};
+use crate::input::Pieces;
+use crate::packing::{too_large, unpack};
 use crate::peers::FromPeer;
 use crate::repository::Selector;
-use crate::{grpc, guard, openapi, rest};
-use axum::body::Body;
+use crate::served::Served;
+use crate::ticket::Ticket;
+use crate::{grpc, guard, openapi, packing, rest};
+use axum::body::{Body, HttpBody};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::{GzDecoder, ZlibDecoder};
-use flate2::write::{GzEncoder, ZlibEncoder};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Extensions of the protocol that the server knows.
 pub const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "model_repository", "model_configuration", "statistics", "schedule_policy"];
-const JSON_LENGTH: &str = "inference-header-content-length";
-/// Answers shorter than this are sent as they are.
-const COMPRESS_MIN: usize = 1024;
+pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
+
+/// Bytes that are read of a request that was refused, and for how long.
+pub(crate) const DISCARD_MAX: usize = 4 << 20;
+pub(crate) const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Held = State<Arc<App>>;
 type Peer = Option<Extension<FromPeer>>;
@@ -197,80 +204,151 @@ async fn unload(State(app): Held, peer: Peer, Path(names): Names) -> Answered<Re
     Ok(json_response(&json!({})))
 }
 
-/// The body, unpacked, within the limit.
-async fn read_body(app: &App, request: Request) -> Answered<(HeaderMap, Bytes)> {
-    let limit = app.options.body_max;
-    let too_large = || Failure::new(Kind::TooLarge, format!("the body is larger than {limit} bytes"));
-    let (head, body) = request.into_parts();
-    let length = head.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|l| l > limit) {
-        return Err(too_large());
+fn number(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<usize> {
+    headers.get(name).and_then(|v| v.to_str().ok()?.parse().ok())
+}
+
+/// What a client sends, with its room in the queue. One that takes longer than the latency target loses its room, which
+/// is then taken again.
+pub(crate) async fn patiently<T>(
+    app: &App,
+    mut ticket: Option<Ticket>,
+    read: impl Future<Output = Answered<T>>,
+) -> Answered<(T, Option<Ticket>)> {
+    let mut read = std::pin::pin!(read);
+    let soon = Duration::from_micros(app.options.policy.latency_us).min(app.options.request_timeout);
+    let mut done = tokio::time::timeout(soon, &mut read).await;
+    if done.is_err() {
+        ticket = None;
+        done = tokio::time::timeout(app.options.request_timeout - soon, read).await;
     }
-    let collected = tokio::time::timeout(app.options.request_timeout, Limited::new(body, limit).collect()).await;
-    let collected = collected.map_err(|_| Failure::new(Kind::SlowBody, "the body did not arrive in time"))?;
-    let bytes = collected
-        .map_err(|e| if e.is::<LengthLimitError>() { too_large() } else { Failure::invalid("the body broke off") });
-    let bytes = bytes?.to_bytes();
-    let unpack = |reader: &mut dyn Read| {
-        let mut out = Vec::new();
-        let read = reader.take(limit as u64 + 1).read_to_end(&mut out);
-        read.map_err(|_| Failure::invalid("the body is not packed as its header says"))?;
-        if out.len() > limit { Err(too_large()) } else { Ok(Bytes::from(out)) }
+    Ok((done.map_err(|_| Failure::new(Kind::SlowBody, "the body did not arrive in time"))??, ticket))
+}
+
+/// The body, unpacked, within the limit. It is not joined: tensors are copied from where they were read to.
+async fn read_body(
+    app: &App,
+    headers: &HeaderMap,
+    mut body: Body,
+    ticket: Option<Ticket>,
+) -> Answered<(Pieces, Option<Ticket>)> {
+    let limit = app.options.body_max;
+    if number(headers, header::CONTENT_LENGTH).is_some_and(|l| l > limit) {
+        return Err(too_large(limit));
+    }
+    let read = async {
+        let mut pieces = Pieces::default();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Failure::invalid("the body broke off"))?;
+            if let Ok(data) = frame.into_data() {
+                pieces.push(data);
+            }
+            if pieces.len() > limit {
+                return Err(too_large(limit));
+            }
+        }
+        Ok(pieces)
     };
-    let body = match head.headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-        None | Some(b"identity") => bytes,
-        Some(b"gzip") => unpack(&mut GzDecoder::new(&bytes[..]))?,
-        Some(b"deflate") => unpack(&mut ZlibDecoder::new(&bytes[..]))?,
-        Some(_) => return Err(Failure::invalid("Content-Encoding must be gzip or deflate")),
+    let (mut pieces, ticket) = patiently(app, ticket, read).await?;
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => {}
+        Some(name) => pieces = Bytes::from(unpack(name, pieces.reader(), limit)?).into(),
+    }
+    Ok((pieces, ticket))
+}
+
+/// Reads what a client sends along with a request that is refused, so that its connection can be used again: for a short
+/// time, and not of a client that waits to be asked for it.
+async fn discard(headers: &HeaderMap, mut body: Body) {
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let read = async {
+        let mut len = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            len += frame.data_ref().map_or(0, Bytes::len);
+            if len > DISCARD_MAX {
+                return;
+            }
+        }
     };
-    Ok((head.headers, body))
+    // Too slow, and the connection is closed.
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, read).await;
+}
+
+/// Room for a request before its body is read. `json` is what its body has besides the inputs.
+async fn reserve(
+    app: &App,
+    served: &Arc<Served>,
+    request: Request,
+    json: Option<usize>,
+) -> Answered<(Option<Ticket>, HeaderMap, Body)> {
+    let (head, body) = request.into_parts();
+    let length = number(&head.headers, header::CONTENT_LENGTH).unwrap_or(0).min(app.options.body_max);
+    // Numbers as text say little about how many there are.
+    let bytes = json.map_or(0, |json| length.saturating_sub(json));
+    match app.reserve(served, bytes) {
+        Ok(ticket) => Ok((ticket, head.headers, body)),
+        Err(failure) => {
+            discard(&head.headers, body).await;
+            Err(failure)
+        }
+    }
+}
+
+/// A body of several pieces, which are sent as they lie.
+struct Parts(VecDeque<Bytes>);
+
+impl HttpBody for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
 }
 
 /// Packs an answer as the client asks.
-fn packed(asked: &HeaderMap, mut response: Response, body: Vec<u8>) -> Response {
+fn packed(asked: &HeaderMap, mut response: Response, body: Vec<u8>, tail: Vec<Bytes>) -> Response {
     let accepts = asked.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let has = |name: &str| accepts.split(',').any(|e| e.trim().split(';').next() == Some(name));
-    let (name, body) = if body.len() < COMPRESS_MIN {
-        (None, Ok(body))
-    } else if has("gzip") {
-        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-        (Some("gzip"), packer.write_all(&body).and_then(|()| packer.finish()))
-    } else if has("deflate") {
-        let mut packer = ZlibEncoder::new(Vec::new(), Compression::fast());
-        (Some("deflate"), packer.write_all(&body).and_then(|()| packer.finish()))
-    } else {
-        (None, Ok(body))
+    let len = body.len() + tail.iter().map(Bytes::len).sum::<usize>();
+    let body = match packing::chosen(accepts, len) {
+        None if tail.is_empty() => Body::from(body),
+        None => Body::new(Parts(std::iter::once(Bytes::from(body)).chain(tail).collect())),
+        Some(name) => {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
+            match packing::pack(name, &body, &tail) {
+                Ok(body) => Body::from(body),
+                Err(e) => return Failure::new(Kind::Internal, e.to_string()).into_response(),
+            }
+        }
     };
-    if let Some(name) = name {
-        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
-    }
-    match body {
-        Ok(body) => *response.body_mut() = Body::from(body),
-        Err(e) => return Failure::new(Kind::Internal, e.to_string()).into_response(),
-    }
+    *response.body_mut() = body;
     response
 }
 
 async fn infer(State(app): Held, Path(names): Names, request: Request) -> Answered<Response> {
     let served = app.find(&names["name"], &selector(&names)?).await?;
-    let (headers, body) = read_body(&app, request).await?;
-    let json_length = match headers.get(JSON_LENGTH) {
-        None => None,
-        Some(v) => {
-            let bad = || Failure::invalid("Inference-Header-Content-Length is not a number");
-            Some(v.to_str().ok().and_then(|t| t.parse().ok()).ok_or_else(bad)?)
-        }
-    };
-    let (query, wanted) = rest::decode(&served, &body, json_length)?;
-    drop(body);
-    let answer = app.infer(&served, query).await?;
+    let json_length = number(request.headers(), JSON_LENGTH);
+    if json_length.is_none() && request.headers().contains_key(JSON_LENGTH) {
+        return Err(Failure::invalid("Inference-Header-Content-Length is not a number"));
+    }
+    let (ticket, headers, body) = reserve(&app, &served, request, json_length).await?;
+    let (body, ticket) = read_body(&app, &headers, body, ticket).await?;
+    let (query, wanted) = rest::decode(&served, body, json_length)?;
+    let answer = app.infer(&served, query, ticket).await?;
     let encoded = rest::encode(&served, &answer, &wanted)?;
     let kind = if encoded.json_length.is_some() { "application/octet-stream" } else { "application/json" };
     let mut response = text_response(kind, Vec::new());
     if let Some(length) = encoded.json_length {
         response.headers_mut().insert(JSON_LENGTH, HeaderValue::from(length));
     }
-    Ok(packed(&headers, response, encoded.body))
+    Ok(packed(&headers, response, encoded.body, encoded.tail))
 }
 
 /// TensorFlow Serving's `POST /v1/models/NAME[/versions/V|/labels/L]:predict`.
@@ -284,11 +362,13 @@ async fn predict(State(app): Held, Path(mut names): Names, request: Request) -> 
     }
     names.insert(last.into(), rest_of.into());
     let served = app.find(&names["name"], &selector(&names)?).await?;
-    let (headers, body) = read_body(&app, request).await?;
+    let (ticket, headers, body) = reserve(&app, &served, request, None).await?;
+    let (mut body, ticket) = read_body(&app, &headers, body, ticket).await?;
+    let body = body.take_joined(body.len()).unwrap_or_default();
     let (query, is_row) = rest::decode_predict(&served, &body)?;
-    let answer = app.infer(&served, query).await?;
+    let answer = app.infer(&served, query, ticket).await?;
     let text = rest::encode_predict(&served, &answer, is_row)?;
-    Ok(packed(&headers, text_response("application/json", Vec::new()), text.into_bytes()))
+    Ok(packed(&headers, text_response("application/json", Vec::new()), text.into_bytes(), Vec::new()))
 }
 
 /// TensorFlow Serving's `GET /v1/models/NAME`.

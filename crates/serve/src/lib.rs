@@ -2,35 +2,45 @@
 //! TensorFlow Serving's REST predict, with dynamic batching under a latency target.
 //!
 //! ```text
-//! client ─ listen ─ guard ─ http / grpc ─ app ─ engine ─ batcher
-//!          sockets  keys,   wire formats  find  one      pure state machine:
-//!          and TLS  traces                and   thread   what runs next, at which size
-//!                                         admit
+//!                   ┌──────── connection ───────┐
+//!                   │    REST inference         │
+//! client ─ listen ──┴─ hyper ─ guard ─ http/grpc ┴─ app ─ engine ─ batcher
+//!          sockets             keys,   wire         find  one      pure state machine:
+//!          and TLS             traces  formats      and   thread   what runs next, at which size
+//!                                                   admit
 //! ```
 //!
 //! Decisions are pure ([`batcher`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
 
+pub mod answer;
 pub mod app;
 pub mod batcher;
 pub mod cache;
 pub mod client;
+mod connection;
 pub mod cost;
 pub mod engine;
 mod failure;
 mod grpc;
 mod guard;
+mod head;
 pub mod http;
+pub mod input;
 pub mod listen;
 pub mod load;
 pub mod metrics;
 mod openapi;
+mod packing;
 pub mod peers;
 pub mod pin;
 mod pipeline;
+mod programs;
 pub mod proto;
 pub mod repository;
 mod rest;
+mod rewound;
 mod served;
+pub mod ticket;
 pub mod wire;
 
 pub use app::{App, Options};

@@ -1,8 +1,11 @@
 //! Sockets: accepting, TLS, time limits, and draining.
 
 use crate::app::App;
+use crate::connection::{Connection, End};
 use crate::http::{peer_router, router};
+use crate::rewound::Rewound;
 use axum::Router;
+use bytes::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -26,7 +29,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take for the head of a request, from the answer before on. Longer than load balancers keep idle
 /// connections (60 s), or they would send a request into one that is being closed.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// TLS from a certificate chain and a key, both PEM.
 pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
@@ -77,11 +80,11 @@ impl Server {
     /// within the time that the options allow. Returns whether all of them were.
     pub async fn run(self, ended: impl Future<Output = ()>) -> bool {
         let Server { app, listeners, tls } = self;
-        let router = router(app.clone());
+        let routes = Routes { router: router(app.clone()), app: Some(app.clone()) };
         let (stop, stopped) = watch::channel(false);
         let mut accepting = tokio::task::JoinSet::new();
         for listener in listeners {
-            accepting.spawn(accept(listener, router.clone(), tls.clone(), app.room.clone(), stopped.clone()));
+            accepting.spawn(accept(listener, routes.clone(), tls.clone(), app.room.clone(), stopped.clone()));
         }
         let caretaker = tokio::spawn(caretake(app.clone()));
         let peers = app.options.peers.as_ref().map(|p| tokio::spawn(accept_peers(p.socket(p.own), app.clone())));
@@ -136,17 +139,16 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// Serves these routes on one connection that is already open, such as a pipe.
-pub async fn serve_stream<S>(stream: S, router: Router)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    connection(stream, router, &builder(), GracefulShutdown::new().watcher()).await;
+/// What is served: routes, and with an app its inference without them.
+#[derive(Clone)]
+struct Routes {
+    router: Router,
+    app: Option<Arc<App>>,
 }
 
 async fn accept(
     listener: TcpListener,
-    router: Router,
+    routes: Routes,
     tls: Option<TlsAcceptor>,
     room: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
@@ -168,14 +170,15 @@ async fn accept(
             _ = stopped.changed() => break,
         };
         let _ = stream.set_nodelay(true);
-        let (router, builder, watcher, tls) = (router.clone(), builder.clone(), graceful.watcher(), tls.clone());
+        let (routes, builder, watcher, tls) = (routes.clone(), builder.clone(), graceful.watcher(), tls.clone());
+        let stopped = stopped.clone();
         tokio::spawn(async move {
             let _permit = permit;
             match tls {
-                None => connection(stream, router, &builder, watcher).await,
+                None => connection(stream, routes, &builder, watcher, stopped).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-                        connection(stream, router, &builder, watcher).await;
+                        connection(stream, routes, &builder, watcher, stopped).await;
                     }
                 }
             }
@@ -186,15 +189,24 @@ async fn accept(
 }
 
 async fn connection<S>(
-    stream: S,
-    router: Router,
+    mut stream: S,
+    routes: Routes,
     builder: &Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
+    stopped: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let before = match &routes.app {
+        None => Bytes::new(),
+        Some(app) => match Connection::new(&mut stream, app, &routes.router, stopped).run().await {
+            End::Closed => return,
+            End::Other(before) => before,
+        },
+    };
+    let service = TowerToHyperService::new(routes.router);
+    let stream = TokioIo::new(Rewound { before, stream });
+    let connection = builder.serve_connection(stream, service).into_owned();
     // A client that goes away is no failure of the server.
     let _ = watcher.watch(connection).await;
 }
@@ -211,7 +223,7 @@ pub async fn serve_routes(
 ) -> bool {
     let (stop, stopped) = watch::channel(false);
     let room = Arc::new(Semaphore::new(connections_max));
-    let accepting = tokio::spawn(accept(listener, router, tls, room, stopped));
+    let accepting = tokio::spawn(accept(listener, Routes { router, app: None }, tls, room, stopped));
     ended.await;
     let _ = stop.send(true);
     tokio::time::timeout(drain, accepting).await.is_ok()

@@ -75,6 +75,10 @@ pub struct Stats {
     pub cache_hits: AtomicU64,
     /// Requests that the cache did not know.
     pub cache_misses: AtomicU64,
+    /// Programs that were compiled, one for each size.
+    pub programs: AtomicU64,
+    /// Time to compile them.
+    pub compile_us: AtomicU64,
     /// Requests without an answer, by reason.
     pub failures: Mutex<BTreeMap<&'static str, u64>>,
     /// Time of answered requests.
@@ -98,6 +102,8 @@ impl Default for Stats {
             output_us: zero(),
             cache_hits: zero(),
             cache_misses: zero(),
+            programs: zero(),
+            compile_us: zero(),
             failures: Mutex::default(),
             latency: Histogram::new(&LATENCY_US),
             sizes: Histogram::new(&SIZES),
@@ -167,9 +173,9 @@ pub struct Labeled {
     pub stats: Arc<Stats>,
 }
 
-/// Answers over HTTP, by route, method and status. Routes are patterns, never the text that a client sent.
+/// Answers over HTTP by route, then by method and status. Routes are patterns, never the text that a client sent.
 #[derive(Default)]
-pub struct Requests(Mutex<BTreeMap<(String, String, u16), u64>>);
+pub struct Requests(Mutex<BTreeMap<String, BTreeMap<(&'static str, u16), u64>>>);
 
 /// Methods that are labels; clients may send any word.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
@@ -177,13 +183,18 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "
 impl Requests {
     /// Counts an answer.
     pub fn record(&self, route: &str, method: &str, status: u16) {
-        let method = if METHODS.contains(&method) { method } else { "OTHER" };
-        *self.0.lock().entry((route.into(), method.into(), status)).or_default() += 1;
+        let method = METHODS.into_iter().find(|m| *m == method).unwrap_or("OTHER");
+        let mut routes = self.0.lock();
+        // Only the first answer of a route allocates.
+        match routes.get_mut(route) {
+            Some(counts) => *counts.entry((method, status)).or_default() += 1,
+            None => drop(routes.insert(route.into(), BTreeMap::from([((method, status), 1)]))),
+        }
     }
 }
 
 type Read = fn(&Stats) -> u64;
-const COUNTERS: [(&str, &str, Read); 12] = [
+const COUNTERS: [(&str, &str, Read); 14] = [
     ("nv_inference_request_success", "Requests that were answered", |s| s.success.load(Relaxed)),
     ("nv_inference_count", "Rows that were computed", |s| s.rows.load(Relaxed)),
     ("nv_inference_exec_count", "Batches that ran", |s| s.executions.load(Relaxed)),
@@ -195,6 +206,8 @@ const COUNTERS: [(&str, &str, Read); 12] = [
     ("nv_cache_num_hits_per_model", "Answers from the response cache", |s| s.cache_hits.load(Relaxed)),
     ("nv_cache_num_misses_per_model", "Requests unknown to the response cache", |s| s.cache_misses.load(Relaxed)),
     ("talweg_padding_rows", "Rows of padding that were computed", |s| s.padding.load(Relaxed)),
+    ("talweg_compiled_programs", "Programs that were compiled", |s| s.programs.load(Relaxed)),
+    ("talweg_compile_duration_us", "Time to compile programs", |s| s.compile_us.load(Relaxed)),
     ("nv_inference_request_failure", "Requests without an answer", |_| 0),
 ];
 
@@ -234,9 +247,11 @@ pub fn exposition(models: &[Labeled], requests: &Requests, is_ready: bool) -> St
         m.stats.sizes.text(&mut out, "talweg_batch_size", &labels(m), 1.0);
     }
     head(&mut out, "http_requests_total", "Answers over HTTP", "counter");
-    for ((route, method, status), count) in requests.0.lock().iter() {
-        let _ =
-            writeln!(out, "http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {count}");
+    for (route, counts) in requests.0.lock().iter() {
+        for ((method, status), count) in counts {
+            let labels = format!("route=\"{route}\",method=\"{method}\",status=\"{status}\"");
+            let _ = writeln!(out, "http_requests_total{{{labels}}} {count}");
+        }
     }
     head(&mut out, "talweg_ready", "Whether the server takes requests", "gauge");
     let _ = writeln!(out, "talweg_ready {}", u8::from(is_ready));

@@ -1,23 +1,25 @@
 //! Inference over REST as the Open Inference Protocol (KServe v2) has it, with the binary tensor extension.
 
+use crate::answer::Answer;
 use crate::app::Query;
-use crate::engine::Answer;
 use crate::failure::{Answered, Failure};
+use crate::input::{Input, Pieces};
 use crate::served::Served;
 use crate::wire;
 use bytes::Bytes;
-use ir::Literal;
 use model::Axis;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::fmt::Write;
 use std::time::Duration;
 
 #[derive(Deserialize)]
 struct InferRequest<'a> {
     id: Option<String>,
     #[serde(default)]
-    parameters: Map<String, Value>,
+    parameters: Parameters,
     #[serde(borrow)]
     inputs: Vec<InputTensor<'a>>,
     outputs: Option<Vec<OutputTensor>>,
@@ -27,9 +29,10 @@ struct InferRequest<'a> {
 struct InputTensor<'a> {
     name: String,
     shape: Vec<i64>,
-    datatype: String,
+    #[serde(borrow)]
+    datatype: Cow<'a, str>,
     #[serde(default)]
-    parameters: Map<String, Value>,
+    parameters: Parameters,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
@@ -38,7 +41,18 @@ struct InputTensor<'a> {
 struct OutputTensor {
     name: String,
     #[serde(default)]
-    parameters: Map<String, Value>,
+    parameters: Parameters,
+}
+
+/// Parameters that mean something here; others are passed over without being kept.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    binary_data_size: Option<Value>,
+    binary_data_output: Option<Value>,
+    binary_data: Option<Value>,
+    timeout: Option<Value>,
+    priority: Option<Value>,
 }
 
 /// How the answer is to be written.
@@ -52,8 +66,10 @@ pub struct Wanted {
 
 /// A body: JSON, and tensors after it.
 pub struct Encoded {
-    /// All of it.
+    /// The JSON and the tensors that follow it.
     pub body: Vec<u8>,
+    /// Large tensors after these, where they lie in the outputs of the batch.
+    pub tail: Vec<Bytes>,
     /// Bytes of the JSON, if tensors follow.
     pub json_length: Option<usize>,
 }
@@ -63,51 +79,49 @@ fn json_error(e: serde_json::Error) -> Failure {
 }
 
 /// A request from its body. `json_length` is the header `Inference-Header-Content-Length`.
-pub fn decode(served: &Served, body: &Bytes, json_length: Option<usize>) -> Answered<(Query, Wanted)> {
+pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> Answered<(Query, Wanted)> {
     if json_length == Some(0) {
         return decode_raw(served, body);
     }
     let beyond = || Failure::invalid("Inference-Header-Content-Length is beyond the body");
-    let (text, mut binary) = body.split_at_checked(json_length.unwrap_or(body.len())).ok_or_else(beyond)?;
-    let request: InferRequest = serde_json::from_slice(text).map_err(json_error)?;
+    let text = body.take_joined(json_length.unwrap_or(body.len())).ok_or_else(beyond)?;
+    let request: InferRequest = serde_json::from_slice(&text).map_err(json_error)?;
     let mut inputs = Vec::with_capacity(request.inputs.len());
     for tensor in request.inputs {
         let dtype = wire::dtype(&tensor.datatype)?;
-        let size = tensor.parameters.get("binary_data_size");
-        let value = match (tensor.data, size) {
+        let value = match (tensor.data, &tensor.parameters.binary_data_size) {
             (None, Some(size)) => {
                 let size = size.as_u64().and_then(|s| usize::try_from(s).ok());
                 let short = || Failure::invalid(format!("{}: binary_data_size is beyond the body", tensor.name));
-                let (own, rest) = size.and_then(|s| binary.split_at_checked(s)).ok_or_else(short)?;
-                binary = rest;
-                wire::from_raw(&tensor.name, dtype, &tensor.shape, own)?
+                let own = size.and_then(|s| body.take_tensor(s)).ok_or_else(short)?;
+                Input::new(&tensor.name, dtype, &tensor.shape, own)?
             }
             (Some(data), None) => {
                 let parsed = wire::parse(&tensor.name, dtype, data.get())?;
-                wire::from_raw(&tensor.name, dtype, &tensor.shape, &parsed.bytes)?
+                Input::new(&tensor.name, dtype, &tensor.shape, parsed.bytes.into())?
             }
             _ => return Err(Failure::invalid(format!("{}: either data or binary_data_size is needed", tensor.name))),
         };
         inputs.push((tensor.name, value));
     }
-    if !binary.is_empty() {
-        return Err(Failure::invalid(format!("{} bytes follow the last tensor", binary.len())));
+    if !body.is_empty() {
+        return Err(Failure::invalid(format!("{} bytes follow the last tensor", body.len())));
     }
-    let number = |name: &str| request.parameters.get(name).and_then(Value::as_u64);
-    let is_true = |p: &Map<String, Value>, name: &str| p.get(name).and_then(Value::as_bool);
-    let is_binary = is_true(&request.parameters, "binary_data_output").unwrap_or(false);
+    let number = |v: &Option<Value>| v.as_ref().and_then(Value::as_u64);
+    let flag = |v: &Option<Value>| v.as_ref().and_then(Value::as_bool);
+    let is_binary = flag(&request.parameters.binary_data_output).unwrap_or(false);
     let output = |o: OutputTensor| {
-        let own = is_true(&o.parameters, "binary_data").unwrap_or(is_binary);
+        let own = flag(&o.parameters.binary_data).unwrap_or(is_binary);
         (o.name, own)
     };
     let outputs = request.outputs.map(|all| all.into_iter().map(output).collect());
-    let timeout = number("timeout").filter(|t| *t > 0).map(Duration::from_micros);
-    let priority = number("priority").map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
+    let timeout = number(&request.parameters.timeout).filter(|t| *t > 0).map(Duration::from_micros);
+    let priority = number(&request.parameters.priority).map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
     Ok((Query { inputs, timeout, priority }, Wanted { id: request.id, outputs, is_binary }))
 }
 
 /// The body is the one input's bytes; the size of its free axis follows from their number.
-fn decode_raw(served: &Served, body: &[u8]) -> Answered<(Query, Wanted)> {
+fn decode_raw(served: &Served, mut body: Pieces) -> Answered<(Query, Wanted)> {
     let [spec] = &served.model.signature().inputs[..] else {
         return Err(Failure::invalid("a body without JSON needs a model with one input"));
     };
@@ -120,53 +134,82 @@ fn decode_raw(served: &Served, body: &[u8]) -> Answered<(Query, Wanted)> {
     let size = body.len() / (fixed * dtype.size()).max(1);
     let shape: Vec<i64> =
         spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n as i64 } else { size as i64 }).collect();
-    let value = wire::from_raw(&spec.name, dtype, &shape, body)?;
+    let value = Input::new(&spec.name, dtype, &shape, body.take_tensor(body.len()).unwrap_or_default())?;
     let query = Query { inputs: vec![(spec.name.clone(), value)], timeout: None, priority: 0 };
     Ok((query, Wanted { is_binary: true, ..Wanted::default() }))
 }
 
-/// The answer's body.
+/// The answer's body, written by hand: neither JSON nor tensors are built first.
 pub fn encode(served: &Served, answer: &Answer, wanted: &Wanted) -> Answered<Encoded> {
     let specs = &served.model.signature().outputs;
-    let all = || specs.iter().map(|s| (s.name.clone(), wanted.is_binary)).collect();
-    let outputs: Vec<(String, bool)> = wanted.outputs.clone().unwrap_or_else(all);
-    let mut head = json!({ "model_name": served.name, "model_version": served.version.to_string() });
+    let find = |name: &str| {
+        let index = specs.iter().position(|s| s.name == name);
+        index.ok_or_else(|| Failure::invalid(format!("{} has no output {name:?}", served.name)))
+    };
+    let outputs: Vec<(usize, bool)> = match &wanted.outputs {
+        None => (0..specs.len()).map(|i| (i, wanted.is_binary)).collect(),
+        Some(asked) => asked.iter().map(|(n, b)| Ok((find(n)?, *b))).collect::<Answered<_>>()?,
+    };
+    let values: Vec<(Vec<usize>, &[u8])> = outputs.iter().map(|(i, _)| answer.output(*i)).collect();
+    let copied = |((i, is_binary), (_, bytes)): (&(usize, bool), &(Vec<usize>, &[u8]))| {
+        if *is_binary && answer.shared(*i).is_none() { bytes.len() } else { 0 }
+    };
+    let copied: usize = outputs.iter().zip(&values).map(copied).sum();
+    let mut text = String::with_capacity(256 * (outputs.len() + 1) + copied);
+    text.push_str("{\"model_name\":");
+    quote(&mut text, &served.name);
+    let _ = write!(text, ",\"model_version\":\"{}\"", served.version);
     if let Some(id) = &wanted.id {
-        head["id"] = json!(id);
+        text.push_str(",\"id\":");
+        quote(&mut text, id);
     }
-    head["parameters"] = json!({ "batch_size": answer.batch_size });
-    // The list of outputs is written by hand: a tensor need not become a tree of values first.
-    let mut text = head.to_string();
-    text.pop();
-    text.push_str(",\"outputs\":[");
-    let mut binary: Vec<u8> = Vec::new();
-    for (i, (name, is_binary)) in outputs.iter().enumerate() {
-        let index = specs.iter().position(|s| s.name == *name);
-        let index = index.ok_or_else(|| Failure::invalid(format!("{} has no output {name:?}", served.name)))?;
-        let (shape, bytes) = answer.output(index);
-        let dtype = answer.outputs[index].dtype();
+    let _ = write!(text, ",\"parameters\":{{\"batch_size\":{}", answer.batch_size);
+    for (name, size) in &answer.padded {
+        text.push(',');
+        quote(&mut text, name);
+        let _ = write!(text, ":{size}");
+    }
+    text.push_str("},\"outputs\":[");
+    for (k, ((index, is_binary), (shape, bytes))) in outputs.iter().zip(&values).enumerate() {
+        let (name, dtype) = (&specs[*index].name, answer.outputs[*index].dtype());
         let datatype = wire::datatype(dtype)
             .ok_or_else(|| Failure::invalid(format!("{name}: the protocol has no type for {dtype}")))?;
-        let mut tensor = json!({ "name": name, "datatype": datatype, "shape": shape });
-        if *is_binary {
-            tensor["parameters"] = json!({ "binary_data_size": bytes.len() });
-            binary.extend_from_slice(bytes);
+        text.push_str(if k > 0 { ",{\"name\":" } else { "{\"name\":" });
+        quote(&mut text, name);
+        let _ = write!(text, ",\"datatype\":\"{datatype}\",\"shape\":[");
+        for (axis, size) in shape.iter().enumerate() {
+            let _ = write!(text, "{}{size}", if axis > 0 { "," } else { "" });
         }
-        text.push_str(if i > 0 { "," } else { "" });
-        text.push_str(&tensor.to_string());
-        if !is_binary {
-            text.pop();
-            text.push_str(",\"data\":");
+        if *is_binary {
+            let _ = write!(text, "],\"parameters\":{{\"binary_data_size\":{}}}}}", bytes.len());
+        } else {
+            text.push_str("],\"data\":");
             wire::flat(&mut text, dtype, bytes);
             text.push('}');
         }
     }
     text.push_str("]}");
-    let has_binary = outputs.iter().any(|(_, b)| *b);
-    let json_length = has_binary.then_some(text.len());
-    let mut body = text.into_bytes();
-    body.extend_from_slice(&binary);
-    Ok(Encoded { body, json_length })
+    let json_length = outputs.iter().any(|(_, b)| *b).then_some(text.len());
+    let (mut body, mut tail) = (text.into_bytes(), Vec::new());
+    for ((index, _), (_, bytes)) in outputs.iter().zip(&values).filter(|((_, is_binary), _)| *is_binary) {
+        match answer.shared(*index) {
+            Some(shared) => tail.push(shared),
+            None if tail.is_empty() => body.extend_from_slice(bytes),
+            None => tail.push(Bytes::copy_from_slice(bytes)),
+        }
+    }
+    Ok(Encoded { body, tail, json_length })
+}
+
+/// A JSON string.
+fn quote(out: &mut String, text: &str) {
+    if text.bytes().all(|b| b >= b' ' && b != b'"' && b != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&json!(text).to_string());
+    }
 }
 
 /// What a model takes and returns: `GET /v2/models/NAME`.
@@ -261,7 +304,8 @@ pub fn decode_predict(served: &Served, body: &[u8]) -> Answered<(Query, bool)> {
         let spec = specs.iter().find(|s| s.name == name);
         let spec = spec.ok_or_else(|| Failure::invalid(format!("{} takes no input {name:?}", served.name)))?;
         let parsed = wire::parse(&name, spec.dtype()?, &text)?;
-        let value = Literal::from_bytes(spec.dtype()?, parsed.nesting, &parsed.bytes)?;
+        let shape: Vec<i64> = parsed.nesting.iter().map(|&n| n as i64).collect();
+        let value = Input::new(&name, spec.dtype()?, &shape, parsed.bytes.into())?;
         inputs.push((name, value));
     }
     Ok((Query { inputs, timeout: None, priority: 0 }, is_row))

@@ -1,9 +1,9 @@
 //! A version of a model that is being served: what runs it, its load and its counters.
 
-use crate::batcher::{Load, Policy};
+use crate::batcher::{Policy, rung};
 use crate::metrics::Stats;
 use ir::{Literal, Result};
-use model::{Model, Prepared, Signature};
+use model::{Axis, Model, Prepared, Signature, TensorSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -54,6 +54,9 @@ pub fn now_us() -> u64 {
 pub(crate) struct Lane {
     pub requests: AtomicUsize,
     pub bytes: AtomicUsize,
+    /// Rows that wait, and their work.
+    pub rows: AtomicUsize,
+    pub backlog_us: AtomicU64,
     /// Time of a full batch, as the engine last measured it.
     pub batch_us: AtomicU64,
     /// Rows of a full batch.
@@ -62,17 +65,15 @@ pub(crate) struct Lane {
     pub target_us: AtomicU64,
 }
 
-impl Lane {
-    pub fn load(&self, backlog_us: u64, running_us: u64) -> Load {
-        Load {
-            requests: self.requests.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            backlog_us,
-            running_us,
-            batch_us: self.batch_us.load(Ordering::Relaxed),
-            target_us: self.target_us.load(Ordering::Relaxed),
-        }
-    }
+/// Bytes of a row of all inputs, where every row has as many.
+fn row_bytes(signature: &Signature) -> Option<usize> {
+    let axis = |a: &Axis| if let Axis::Fixed(n) = a { Some(*n) } else { None };
+    let input = |s: &TensorSpec| {
+        let count = s.shape.iter().skip(1).map(axis).product::<Option<usize>>()?;
+        Some(count * s.dtype().ok()?.size())
+    };
+    let bytes = signature.inputs.iter().map(input).sum::<Option<usize>>()?;
+    Some(bytes).filter(|b| signature.is_batched && *b > 0)
 }
 
 /// A version of a model that is being served.
@@ -91,6 +92,7 @@ pub struct Served {
     pub stats: Arc<Stats>,
     /// By engine.
     pub(crate) lanes: Vec<Lane>,
+    row_bytes: Option<usize>,
     last_used_us: AtomicU64,
 }
 
@@ -98,7 +100,9 @@ impl Served {
     /// A model for so many engines.
     pub fn new(name: &str, version: u64, model: Arc<dyn Executable>, policy: Policy, engines: usize) -> Served {
         static IDS: AtomicU64 = AtomicU64::new(0);
+        let row_bytes = row_bytes(model.signature());
         Served {
+            row_bytes,
             id: IDS.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
             version,
@@ -108,6 +112,23 @@ impl Served {
             lanes: (0..engines).map(|_| Lane::default()).collect(),
             last_used_us: AtomicU64::new(now_us()),
         }
+    }
+    /// What runs it at these sizes; counts what it takes to compile.
+    pub(crate) fn prepare(&self, sizes: &[usize]) -> Result<Arc<dyn Run>> {
+        let began = now_us();
+        let made = self.model.prepare(sizes);
+        self.stats.programs.fetch_add(1, Ordering::Relaxed);
+        self.stats.compile_us.fetch_add(now_us() - began, Ordering::Relaxed);
+        made
+    }
+    /// Rows of a request whose inputs have so many bytes; 1 where that is not known before it was read.
+    pub fn rows_of(&self, bytes: usize) -> usize {
+        self.row_bytes.map_or(1, |row| bytes / row).max(1)
+    }
+    /// Whether inputs of so many bytes can be a batch by themselves: their rows are those of a program. Such sizes are few,
+    /// so their memory is used again by other requests.
+    pub fn is_batch(&self, bytes: usize) -> bool {
+        self.row_bytes.is_some_and(|row| bytes.is_multiple_of(row) && rung(bytes / row) == bytes / row)
     }
     /// Notes that it is used now.
     pub fn touch(&self) {

@@ -1,6 +1,6 @@
 //! The batcher under simulated load: a seeded clock, arrivals and execution times; no thread, no sleep.
 
-use talweg_serve::batcher::{Batcher, Entry, Load, Policy, Step, admit, rung};
+use talweg_serve::batcher::{Asked, Batcher, Entry, Load, Policy, Step, admit, rung};
 
 struct Random(u64);
 
@@ -26,6 +26,8 @@ const SIZES: [usize; 32] = {
     out
 };
 
+const ONE: Asked = Asked { rows: 1, bytes: 0 };
+
 /// What a batch costs: a part for the batch, a part for each row.
 fn cost_us(size: usize) -> f64 {
     1000.0 + 150.0 * size as f64
@@ -50,7 +52,7 @@ impl Outcome {
 /// Poisson arrivals at a rate, for so many seconds of simulated time.
 fn simulate(policy: Policy, rate: f64, seconds: f64, seed: u64) -> Outcome {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut batcher = Batcher::new(policy);
+    let mut batcher = Batcher::new(policy, false);
     let mut out = Outcome::default();
     let (mut free_at, mut next_arrival, mut id) = (0u64, 0f64, 0u64);
     let mut running: Vec<u64> = Vec::new();
@@ -90,11 +92,16 @@ fn simulate(policy: Policy, rate: f64, seconds: f64, seed: u64) -> Outcome {
         if next_arrival <= end && now >= next_arrival as u64 {
             out.offered += 1;
             let (batch_us, rows) = batcher.full_batch();
-            let backlog_us = batch_us * batcher.len() as u64 / rows.max(1) as u64;
-            let running_us = if is_busy { free_at.saturating_sub(now) } else { 0 };
-            let target_us = batcher.target_us();
-            let load = Load { requests: batcher.len(), bytes: 0, backlog_us, running_us, batch_us, target_us };
-            match admit(&policy, &load, 0) {
+            let load = Load {
+                requests: batcher.len(),
+                rows: batcher.len(),
+                running_us: if is_busy { free_at.saturating_sub(now) } else { 0 },
+                batch_us,
+                batch_rows: rows,
+                target_us: batcher.target_us(),
+                ..Load::default()
+            };
+            match admit(&policy, &load, ONE) {
                 Err(refusal) => {
                     assert!(refusal.retry_us > 0);
                     out.refused += 1;
@@ -154,6 +161,22 @@ fn a_tight_target_makes_small_batches() {
 }
 
 #[test]
+fn a_slow_front_end_leaves_less_time_to_a_batch() {
+    let mut b = Batcher::new(Policy { batch_max: 256, ..Policy::default() }, false);
+    for _ in 0..100 {
+        b.record_cost(1, 100);
+        b.record_cost(100, 10_000);
+    }
+    let all = b.rows_max();
+    assert!((112..=113).contains(&all), "45 % of 25 ms: {all}");
+    b.set_front_us(5_000);
+    let less = b.rows_max();
+    assert!((67..=68).contains(&less), "45 % of 15 ms: {less}");
+    b.set_front_us(500_000);
+    assert!(b.rows_max() >= 56, "a front end that does not answer at all must not stop the engine");
+}
+
+#[test]
 fn an_unreachable_target_neither_refuses_all_nor_stops_batching() {
     // A row alone takes 1.15 ms: nothing is answered within 1 ms.
     let policy = Policy { latency_us: 1_000, ..Policy::default() };
@@ -185,7 +208,7 @@ fn run(b: &mut Batcher, now: u64, sizes: &[usize]) -> (Vec<u64>, usize, Vec<(u64
 
 #[test]
 fn sizes_that_are_not_compiled_are_padded_split_or_awaited() {
-    let mut b = Batcher::new(Policy::default());
+    let mut b = Batcher::new(Policy::default(), false);
     b.push(entry(1, 3));
     b.push(entry(2, 2));
     assert_eq!(run(&mut b, 0, &[1, 8]), (vec![1, 2], 8, vec![(0, 5)]), "padded");
@@ -199,7 +222,7 @@ fn sizes_that_are_not_compiled_are_padded_split_or_awaited() {
 
 #[test]
 fn groups_do_not_mix_and_none_waits_for_another() {
-    let mut b = Batcher::new(Policy::default());
+    let mut b = Batcher::new(Policy::default(), false);
     b.push(Entry { group: 1, ..entry(1, 1) });
     b.push(entry(2, 1));
     b.push(Entry { group: 1, ..entry(3, 1) });
@@ -213,7 +236,7 @@ fn groups_do_not_mix_and_none_waits_for_another() {
 
 #[test]
 fn priority_goes_first_and_deadlines_are_kept() {
-    let mut b = Batcher::new(Policy { batch_max: 1, ..Policy::default() });
+    let mut b = Batcher::new(Policy { batch_max: 1, ..Policy::default() }, false);
     b.push(entry(1, 1));
     b.push(Entry { priority: 1, ..entry(2, 1) });
     b.push(Entry { deadline_us: Some(500), ..entry(3, 1) });
@@ -227,7 +250,7 @@ fn priority_goes_first_and_deadlines_are_kept() {
 
 #[test]
 fn a_delay_waits_for_more() {
-    let mut b = Batcher::new(Policy { delay_us: 1000, batch_max: 4, ..Policy::default() });
+    let mut b = Batcher::new(Policy { delay_us: 1000, batch_max: 4, ..Policy::default() }, false);
     b.push(entry(1, 1));
     assert_eq!(b.next(400, |_| &SIZES).step, Step::Wait(1000));
     b.push(entry(2, 3));
@@ -252,10 +275,32 @@ fn rungs_are_few_and_near() {
 fn queues_are_bounded() {
     let policy = Policy { requests_max: 2, bytes_max: 100, ..Policy::default() };
     let load = |requests, bytes| Load { requests, bytes, ..Load::default() };
-    assert!(admit(&policy, &load(1, 50), 50).is_ok());
-    assert!(admit(&policy, &load(2, 0), 1).is_err());
-    assert!(admit(&policy, &load(1, 60), 50).is_err());
-    assert!(admit(&policy, &load(0, 0), 500).is_ok(), "a single large request is not stuck for ever");
-    let late = Load { requests: 1, backlog_us: 20_000, batch_us: 10_000, ..Load::default() };
-    assert_eq!(admit(&policy, &late, 0).unwrap_err().retry_us, 5_000);
+    let of = |bytes| Asked { rows: 1, bytes };
+    assert!(admit(&policy, &load(1, 50), of(50)).is_ok());
+    assert!(admit(&policy, &load(2, 0), of(1)).is_err());
+    assert!(admit(&policy, &load(1, 60), of(50)).is_err());
+    assert!(admit(&policy, &load(0, 0), of(500)).is_ok(), "a single large request is not stuck for ever");
+}
+
+#[test]
+fn what_would_come_too_late_is_refused() {
+    let policy = Policy::default(); // 25 ms
+    let load = Load { requests: 5, rows: 1, running_us: 10_000, batch_us: 11_000, batch_rows: 8, ..Load::default() };
+    assert!(admit(&policy, &load, ONE).is_ok(), "it joins the batch that gathers");
+    assert!(admit(&policy, &Load { rows: 7, ..load }, ONE).is_ok());
+    let full = admit(&policy, &Load { rows: 8, ..load }, ONE).unwrap_err();
+    assert_eq!(full.retry_us, 10_000 + 2 * 11_000 - 25_000, "that batch is full: it would be the next one");
+    assert!(admit(&policy, &load, Asked { rows: 16, bytes: 0 }).is_err(), "it is as long as two batches");
+    assert!(admit(&policy, &Load { others_us: 5_000, ..load }, ONE).is_err(), "another model runs first");
+    assert!(admit(&policy, &Load { front_us: 3_000, ..load }, ONE).is_err(), "the front end is late, in and out");
+}
+
+#[test]
+fn an_empty_queue_takes_a_request_whatever_it_costs() {
+    let policy = Policy::default();
+    let costly = Load { batch_us: 90_000, batch_rows: 1, ..Load::default() };
+    assert!(admit(&policy, &costly, ONE).is_ok(), "nothing runs");
+    assert!(admit(&policy, &Load { requests: 1, running_us: 90_000, ..costly }, ONE).is_ok(), "nothing waits");
+    assert!(admit(&policy, &Load { requests: 2, rows: 1, running_us: 90_000, ..costly }, ONE).is_err());
+    assert!(admit(&policy, &Load { front_us: 13_000, ..costly }, ONE).is_err(), "26 ms pass outside of the engine");
 }

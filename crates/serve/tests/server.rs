@@ -465,6 +465,94 @@ fn overload_is_refused_at_once() {
 }
 
 #[test]
+fn a_refused_request_leaves_its_connection_usable() {
+    let policy = Policy { requests_max: 1, ..PATIENT };
+    let (server, control) = odd(Options { policy, ..Options::default() });
+    let held = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
+    wait_for_jobs(&server, 1);
+    // Refused at its head; what follows it is read, and the next request on the same connection is answered.
+    let body = format!("{}{}", command(false, 0.0), " ".repeat(300_000));
+    let head = format!("POST {ODD} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut seen = Vec::new();
+    while !seen.windows(7).any(|w| w == b"\"error\"") {
+        let mut part = [0; 4096];
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&part[..n]);
+    }
+    assert!(seen.starts_with(b"HTTP/1.1 429"), "{:?}", String::from_utf8_lossy(&seen));
+    control.gate.open();
+    assert_eq!(Reply::read(held).status, 200);
+    wait_for_jobs(&server, 0);
+    stream.write_all(b"GET /v2/health/ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(Reply::read(stream).status, 200);
+}
+
+#[test]
+fn a_slow_body_holds_no_room() {
+    let policy = Policy { requests_max: 2, latency_us: 200_000, ..PATIENT };
+    let (server, _) = odd(Options { policy, ..Options::default() });
+    let body = command(false, 0.0).to_string();
+    let head = format!("POST {ODD} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let slow = |_| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body.as_bytes()[..10]).unwrap();
+        stream
+    };
+    let mut slow: Vec<TcpStream> = (0..2).map(slow).collect();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while server.app.jobs() < 2 {
+        assert!(Instant::now() < deadline, "both heads are read");
+    }
+    // They count as long as they could still be answered in time.
+    while server.post(ODD, &command(false, 0.0)).status != 200 {
+        assert!(Instant::now() < deadline);
+    }
+    // Until the other one has lost its room too.
+    std::thread::sleep(Duration::from_secs(1));
+    slow.iter_mut().for_each(|s| s.write_all(&body.as_bytes()[10..]).unwrap());
+    for mut s in slow {
+        let mut part = [0; 4096];
+        let n = s.read(&mut part).unwrap();
+        let text = String::from_utf8_lossy(&part[..n]);
+        assert!(text.starts_with("HTTP/1.1 200"), "it comes late, but it comes: {text}");
+    }
+}
+
+/// Outputs as large as these are sent from where the batch has them.
+#[test]
+fn large_outputs_come_in_order_and_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let f = |x: &[Tensor]| Ok(vec![&x[0] * 2.0, x[0].sum(-1), &x[0] + 1.0]);
+    let export = Export::new("big").input("x", &Tensor::from(random(&[1, 9000], 1)), &["n", ""]);
+    export.outputs(&["a", "b", "c"]).write(dir.path().join("big"), f).unwrap();
+    let server = Running::start(Options { roots: vec![dir.path().join("big")], policy: PATIENT, ..Options::default() });
+    let model = Model::load(dir.path().join("big")).unwrap();
+    let x = random(&[1, 9000], 5);
+    let want = model.run(std::slice::from_ref(&x)).unwrap();
+    let (length, body) = talweg_serve::client::request_body(&[("x".into(), x)]).unwrap();
+    let length = length.to_string();
+    for accept in ["identity", "gzip"] {
+        let headers = [("inference-header-content-length", length.as_str()), ("accept-encoding", accept)];
+        let reply = server.send("POST", "/v2/models/big/infer", &headers, &body);
+        let mut got = reply.body.clone();
+        if accept == "gzip" {
+            assert_eq!(reply.header("content-encoding"), Some("gzip"));
+            got.clear();
+            flate2::read::GzDecoder::new(&reply.body[..]).read_to_end(&mut got).unwrap();
+        }
+        let json: usize = reply.header("inference-header-content-length").unwrap().parse().unwrap();
+        let all: Vec<u8> = want.iter().flat_map(|l| l.bytes().to_vec()).collect();
+        assert!(got[json..] == all[..], "{accept}");
+    }
+}
+
+#[test]
 fn a_stalled_engine_is_unready() {
     let (server, control) = odd(Options { policy: PATIENT, watchdog: Duration::from_millis(50), ..Options::default() });
     let held = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
@@ -573,7 +661,7 @@ fn any_bytes_get_an_answer() {
         })
         .unwrap();
     assert_eq!(server.get("/v2/health/ready").status, 200);
-    assert_eq!(server.app.jobs(), 0);
+    wait_for_jobs(&server, 0);
 }
 
 #[test]

@@ -1,0 +1,385 @@
+//! HTTP/1 connections. What a server is busy with, inference over REST, is read and answered here. A body is read into
+//! the memory that a program reads, an answer is written from the memory that a program wrote, and a refusal leaves before
+//! the body of its request is read. `GET` goes through the routes. Everything else (HTTP/2, other methods, chunked or packed
+//! bodies, `Expect`) is hyper's from the first byte of such a request on, with the rest of the connection.
+
+use crate::app::App;
+use crate::failure::{Answered, Failure, Kind};
+use crate::guard::{Seen, traceparent};
+use crate::head::{ACCEPT_ENCODING, HEADERS_MAX, Head, Parsed, Place, REQUEST_ID, TRACEPARENT, Target, parse};
+use crate::http::{DISCARD_MAX, DISCARD_TIMEOUT, JSON_LENGTH, patiently};
+use crate::input::Pieces;
+use crate::repository::Selector;
+use crate::rest::{self, Encoded};
+use crate::served::Served;
+use crate::ticket::Ticket;
+use crate::{listen, packing};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use bytes::{Buf, Bytes, BytesMut};
+use std::future::Future;
+use std::io::{self, Write};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Instant, SystemTime};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+/// Bytes that are read at once at least.
+const READ_MIN: usize = 8 << 10;
+/// Requests up to this size are read at once, with their head. The tensors of larger ones are read to where they are used.
+const READ_MAX: usize = 64 << 10;
+/// The engine is told when so many bytes of a tensor are missing: they take about as long as waking it.
+const SOON: usize = 256 << 10;
+/// Bytes of further requests that are kept while one is being answered.
+const AHEAD_MAX: usize = 64 << 10;
+
+/// How a connection ended for this module.
+pub(crate) enum End {
+    /// It is closed.
+    Closed,
+    /// Hyper goes on, beginning with these bytes.
+    Other(Bytes),
+}
+
+/// What is answered, without the headers that every answer has.
+struct Reply {
+    status: StatusCode,
+    kind: &'static str,
+    json_length: Option<usize>,
+    packing: Option<&'static str>,
+    retry_seconds: Option<u64>,
+    body: Vec<u8>,
+    tail: Vec<Bytes>,
+}
+
+impl Reply {
+    fn new(encoded: Encoded, accepts: Option<&str>) -> Answered<Reply> {
+        let Encoded { mut body, mut tail, json_length } = encoded;
+        let kind = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
+        let len = body.len() + tail.iter().map(Bytes::len).sum::<usize>();
+        let packing = accepts.and_then(|a| packing::chosen(a, len));
+        if let Some(name) = packing {
+            let packed = packing::pack(name, &body, &tail);
+            body = packed.map_err(|e| Failure::new(Kind::Internal, e.to_string()))?;
+            tail.clear();
+        }
+        Ok(Reply { status: StatusCode::OK, kind, json_length, packing, retry_seconds: None, body, tail })
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Reply {
+        let (status, kind, retry_seconds) = (failure.status(), "application/json", failure.retry_seconds);
+        let body = failure.json().into_bytes();
+        Reply { status, kind, json_length: None, packing: None, retry_seconds, body, tail: Vec::new() }
+    }
+}
+
+/// A connection that is read here.
+pub(crate) struct Connection<'a, S> {
+    stream: &'a mut S,
+    app: &'a Arc<App>,
+    router: &'a Router,
+    stopped: watch::Receiver<bool>,
+    buffer: BytesMut,
+    /// Bytes to read at once: what the last request took.
+    read_len: usize,
+    /// Bytes of the body of this request that are still to be read; `None` if nobody knows.
+    unread: Option<usize>,
+}
+
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
+    /// A connection; it is drained when `stopped` turns true.
+    pub fn new(stream: &'a mut S, app: &'a Arc<App>, router: &'a Router, stopped: watch::Receiver<bool>) -> Self {
+        let buffer = BytesMut::with_capacity(READ_MIN);
+        Connection { stream, app, router, stopped, buffer, read_len: READ_MIN, unread: Some(0) }
+    }
+
+    /// Answers requests until one is not for this module. A client that goes away is no failure of the server.
+    pub async fn run(mut self) -> End {
+        loop {
+            let head = match self.head().await {
+                Ok(Parsed::Request(head)) => head,
+                Ok(_) => return End::Other(self.buffer.freeze()),
+                Err(_) => return End::Closed,
+            };
+            let total = head.len.saturating_add(head.content_length);
+            let done = match &head.target {
+                Target::Get => match self.request(&head) {
+                    Some(request) => self.get(&head, request).await,
+                    None => return End::Other(self.buffer.freeze()),
+                },
+                Target::Infer { name, version } => self.infer(&head, *name, *version).await,
+            };
+            if !matches!(done, Ok(true)) {
+                let _ = self.stream.shutdown().await;
+                return End::Closed;
+            }
+            self.read_len = if total > READ_MAX { READ_MIN } else { total.next_power_of_two().max(READ_MIN) };
+            if total > READ_MAX {
+                // An idle connection holds no memory of a large request.
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
+        }
+    }
+
+    /// Reads a head. An error is the end: the client is gone or too slow, or the server is told to end.
+    async fn head(&mut self) -> io::Result<Parsed> {
+        let limit = tokio::time::Instant::now() + listen::HEAD_TIMEOUT;
+        loop {
+            if !self.buffer.is_empty() {
+                match parse(&self.buffer) {
+                    Parsed::Partial => {}
+                    parsed => return Ok(parsed),
+                }
+            }
+            self.buffer.reserve(self.read_len);
+            let is_idle = self.buffer.is_empty();
+            let read = tokio::time::timeout_at(limit, self.stream.read_buf(&mut self.buffer));
+            let read = tokio::select! {
+                biased;
+                read = read => read?,
+                _ = self.stopped.wait_for(|is_stopped| *is_stopped), if is_idle => Ok(0),
+            };
+            if read? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// A request without a body, for the routes; `None` if it is not well formed.
+    fn request(&self, head: &Head) -> Option<Request<Body>> {
+        let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut parsed = httparse::Request::new(&mut slots);
+        parsed.parse(&self.buffer[..head.len]).ok()?;
+        let mut request = Request::builder().method("GET").uri(head.path.of(&self.buffer));
+        for header in parsed.headers.iter() {
+            request = request.header(header.name, header.value);
+        }
+        request.body(Body::empty()).ok()
+    }
+
+    /// Answers a request through the routes; returns whether the connection stays open.
+    async fn get(&mut self, head: &Head, request: Request<Body>) -> io::Result<bool> {
+        self.buffer.advance(head.len);
+        let Ok(response) = self.router.clone().oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.map_err(io::Error::other)?;
+        let is_kept = self.is_kept(head);
+        let mut out = Vec::with_capacity(512);
+        write!(out, "HTTP/1.1 {}\r\n", parts.status)?;
+        for (name, value) in parts.headers.iter().filter(|(name, _)| **name != axum::http::header::CONTENT_LENGTH) {
+            write!(out, "{name}: ")?;
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        finish(&mut out, body.len(), is_kept)?;
+        self.write(Bytes::from(out).chain(body)).await?;
+        Ok(is_kept)
+    }
+
+    fn is_kept(&self, head: &Head) -> bool {
+        head.is_kept && !*self.stopped.borrow()
+    }
+
+    /// Answers a request for inference; returns whether the connection stays open.
+    async fn infer(&mut self, head: &Head, name: Place, version: Option<Place>) -> io::Result<bool> {
+        let began = Instant::now();
+        let app = self.app;
+        let bytes = self.buffer.split_to(head.len);
+        let trace = traceparent(head.text(&bytes, TRACEPARENT));
+        self.unread = Some(head.content_length);
+        let keys = app.options.keys.as_ref();
+        let client = keys.map(|keys| keys.check_text(|name| head.named(&bytes, name))).transpose();
+        let answered = match &client {
+            Ok(_) => self.answer(head, name.text(&bytes), version.map(|v| v.text(&bytes))).await,
+            Err(failure) => Err(failure.clone()),
+        };
+        let encoded = match answered {
+            Ok(None) => return Ok(false),
+            Ok(Some(encoded)) => Ok(encoded),
+            Err(failure) => Err(failure),
+        };
+        let reply = encoded.and_then(|e| Reply::new(e, head.text(&bytes, ACCEPT_ENCODING)));
+        let reply = reply.unwrap_or_else(Reply::from);
+        let is_kept = self.is_kept(head) && self.unread.is_some_and(|n| n <= DISCARD_MAX);
+        let (status, client) = (reply.status.as_u16(), client.ok().flatten());
+        Seen { route: head.route(), method: "POST", client, status, trace: &trace, began }.record(app);
+        self.send(reply, &trace, head.raw(&bytes, REQUEST_ID), is_kept).await?;
+        Ok(is_kept && self.discard().await.is_ok())
+    }
+
+    /// The answer of a model; `None` if the client is gone.
+    async fn answer(&mut self, head: &Head, name: &str, version: Option<&str>) -> Answered<Option<Encoded>> {
+        let app = self.app;
+        let selector = Selector::parse(version)?;
+        let served = match app.repository.find(name, &selector)? {
+            Some(served) => served,
+            None => app.find(name, &selector).await?,
+        };
+        if head.content_length > app.options.body_max {
+            return Err(packing::too_large(app.options.body_max));
+        }
+        // Numbers as text say little about how many there are.
+        let ticket = app.reserve(&served, head.json_length.map_or(0, |json| head.content_length - json))?;
+        let (body, ticket) = self.body(head, &served, ticket).await?;
+        let (query, wanted) = rest::decode(&served, body, head.json_length)?;
+        let Some(answer) = self.unless_gone(app.infer(&served, query, ticket)).await else { return Ok(None) };
+        rest::encode(&served, &answer?, &wanted).map(Some)
+    }
+
+    /// The body: where it was read to with the head, or what is read now.
+    async fn body(
+        &mut self,
+        head: &Head,
+        served: &Served,
+        ticket: Option<Ticket>,
+    ) -> Answered<(Pieces, Option<Ticket>)> {
+        let len = head.content_length;
+        if self.buffer.len() >= len {
+            self.unread = Some(0);
+            return Ok((self.buffer.split_to(len).freeze().into(), ticket));
+        }
+        // After a body that breaks off, nothing can follow.
+        self.unread = None;
+        let (app, json) = (self.app, head.json_length.unwrap_or(len));
+        let tensors = Some(len - json).filter(|rest| *rest > 0 && served.is_batch(*rest));
+        let lane = ticket.as_ref().map(|ticket| ticket.lane);
+        let read = async {
+            self.fill(if tensors.is_some() { json } else { len }).await?;
+            let Some(rest) = tensors else { return Ok(self.buffer.split_to(len).freeze().into()) };
+            let mut pieces = Pieces::from(self.buffer.split_to(json).freeze());
+            pieces.push_whole(self.whole(rest, lane).await?);
+            Ok(pieces)
+        };
+        let read = async { read.await.map_err(|_: io::Error| Failure::invalid("the body broke off")) };
+        let done = patiently(app, ticket, read).await?;
+        self.unread = Some(0);
+        Ok(done)
+    }
+
+    /// Reads until so many bytes are there.
+    async fn fill(&mut self, len: usize) -> io::Result<()> {
+        while self.buffer.len() < len {
+            self.buffer.reserve((len - self.buffer.len()).max(READ_MIN));
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The next bytes in memory that a program can read: such as an earlier request has left, which is mapped already.
+    async fn whole(&mut self, len: usize, mut lane: Option<usize>) -> io::Result<ir::Bytes> {
+        let mut out = ir::Bytes::any(len);
+        let mut at = self.buffer.len().min(len);
+        self.buffer.copy_to_slice(&mut out.as_mut()[..at]);
+        while at < len {
+            match self.stream.read(&mut out.as_mut()[at..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => at += n,
+            }
+            if let Some(lane) = lane.take_if(|_| len - at <= SOON) {
+                self.app.expect(lane);
+            }
+        }
+        Ok(out)
+    }
+
+    /// What comes of some work; `None` if the client closes the connection before. Then the work is dropped.
+    async fn unless_gone<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            while self.buffer.len() < AHEAD_MAX {
+                let mut bytes = [0; 512];
+                let mut to = ReadBuf::new(&mut bytes);
+                match Pin::new(&mut *self.stream).poll_read(cx, &mut to) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(())) if !to.filled().is_empty() => self.buffer.extend_from_slice(to.filled()),
+                    Poll::Ready(_) => return Poll::Ready(None),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads what is left of the body of a request that was refused, so that its connection can be used again.
+    async fn discard(&mut self) -> io::Result<()> {
+        let mut left = self.unread.take().unwrap_or(0);
+        self.unread = Some(0);
+        let here = left.min(self.buffer.len());
+        self.buffer.advance(here);
+        left -= here;
+        if left == 0 {
+            return Ok(());
+        }
+        let read = async {
+            while left > 0 {
+                self.buffer.clear();
+                self.buffer.reserve(left.clamp(READ_MIN, READ_MAX));
+                match self.stream.read_buf(&mut self.buffer).await? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    n => {
+                        let own = n.min(left);
+                        self.buffer.advance(own);
+                        left -= own;
+                    }
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(DISCARD_TIMEOUT, read).await?
+    }
+
+    /// Writes an answer with one system call, if the socket takes it.
+    async fn send(&mut self, reply: Reply, trace: &str, id: Option<&[u8]>, is_kept: bool) -> io::Result<()> {
+        let mut out = Vec::with_capacity(384);
+        write!(out, "HTTP/1.1 {}\r\ncontent-type: {}\r\ntraceparent: {trace}\r\n", reply.status, reply.kind)?;
+        if let Some(length) = reply.json_length {
+            write!(out, "{JSON_LENGTH}: {length}\r\n")?;
+        }
+        if let Some(name) = reply.packing {
+            write!(out, "content-encoding: {name}\r\n")?;
+        }
+        if let Some(seconds) = reply.retry_seconds {
+            write!(out, "retry-after: {seconds}\r\n")?;
+        }
+        if reply.status == StatusCode::UNAUTHORIZED {
+            out.extend_from_slice(b"www-authenticate: Bearer\r\n");
+        }
+        if let Some(id) = id {
+            out.extend_from_slice(b"x-request-id: ");
+            out.extend_from_slice(id);
+            out.extend_from_slice(b"\r\n");
+        }
+        let len = reply.body.len() + reply.tail.iter().map(Bytes::len).sum::<usize>();
+        finish(&mut out, len, is_kept)?;
+        let mut tail = reply.tail.into_iter();
+        let first = tail.next().unwrap_or_default();
+        self.write(Bytes::from(out).chain(Bytes::from(reply.body)).chain(first)).await?;
+        for piece in tail {
+            self.write(piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, mut bytes: impl Buf) -> io::Result<()> {
+        self.stream.write_all_buf(&mut bytes).await?;
+        self.stream.flush().await
+    }
+}
+
+/// The end of a head.
+fn finish(out: &mut Vec<u8>, len: usize, is_kept: bool) -> io::Result<()> {
+    let close = if is_kept { "" } else { "connection: close\r\n" };
+    let date = httpdate::HttpDate::from(SystemTime::now());
+    write!(out, "{close}content-length: {len}\r\ndate: {date}\r\n\r\n")
+}
