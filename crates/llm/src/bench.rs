@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Event, Generation, Options};
 use crate::load::LanguageModel;
 use crate::sample::Sampling;
-use ir::{DType, Result};
+use ir::{DType, Error, Result};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -47,18 +47,30 @@ fn engine(model: &Arc<LanguageModel>, o: &Bench, sequences: usize, step: usize, 
         length_max: length,
         cache_bytes,
         cache_dtype: o.cache_dtype,
+        // Batches are full before they are timed.
+        paces_prefill: false,
         ..Options::default()
     };
     Engine::new(model.clone(), options)
 }
 
+/// Tokens of all requests, and requests that have got one.
+#[derive(Default)]
+struct Counts {
+    tokens: AtomicUsize,
+    begun: AtomicUsize,
+}
+
 /// Adds a request; counts its tokens.
-fn add(engine: &mut Engine, prompt: Vec<u32>, tokens: usize, count: &Arc<AtomicUsize>) -> Result<()> {
+fn add(engine: &mut Engine, prompt: Vec<u32>, tokens: usize, counts: &Arc<Counts>) -> Result<()> {
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
     let g = Generation { prompt, tokens_max: Some(tokens), sampling, ignores_eos: true, ..Generation::default() };
-    let count = count.clone();
+    let (counts, mut is_new) = (counts.clone(), true);
     let sink = move |e: Event| {
-        count.fetch_add(usize::from(matches!(e, Event::Token { .. })), Relaxed);
+        if matches!(e, Event::Token { .. }) {
+            counts.tokens.fetch_add(1, Relaxed);
+            counts.begun.fetch_add(usize::from(std::mem::take(&mut is_new)), Relaxed);
+        }
         true
     };
     engine.add(g, Box::new(sink)).map(|_| ())
@@ -67,10 +79,10 @@ fn add(engine: &mut Engine, prompt: Vec<u32>, tokens: usize, count: &Arc<AtomicU
 /// The time to read a prompt of so many tokens in one step.
 pub fn prefill(model: &Arc<LanguageModel>, o: &Bench, tokens: usize) -> Result<Json> {
     let mut engine = engine(model, o, 1, tokens, tokens + 16)?;
-    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::new(Counts::default());
     let mut times = Vec::new();
     for i in 0..=o.repeats {
-        add(&mut engine, prompt(model, i, tokens)?, 1, &count)?;
+        add(&mut engine, prompt(model, i, tokens)?, 1, &counts)?;
         let began = Instant::now();
         while !engine.is_idle() {
             engine.step()?;
@@ -95,28 +107,33 @@ pub fn prefill(model: &Arc<LanguageModel>, o: &Bench, tokens: usize) -> Result<J
 /// The time of a step that decodes so many sequences.
 pub fn decode(model: &Arc<LanguageModel>, o: &Bench, batch: usize) -> Result<Json> {
     const WARM: usize = 4;
-    let length = o.prompt + o.tokens + WARM + 2;
-    let mut engine = engine(model, o, batch, (batch * o.prompt).clamp(batch, 8192), length + 16)?;
-    let count = Arc::new(AtomicUsize::new(0));
+    let step = (batch * o.prompt).clamp(batch, 8192);
+    // The first sequences decode while the last prompts are read, of which decoding leaves at least half a step.
+    let tokens = o.tokens + WARM + 2 + 2 * (batch * o.prompt).div_ceil(step);
+    let mut engine = engine(model, o, batch, step.max(2 * batch), o.prompt + tokens + 16)?;
+    let counts = Arc::new(Counts::default());
     for i in 0..batch {
-        add(&mut engine, prompt(model, 1000 + i, o.prompt)?, o.tokens + WARM + 2, &count)?;
+        add(&mut engine, prompt(model, 1000 + i, o.prompt)?, tokens, &counts)?;
     }
     let began = Instant::now();
-    while count.load(Relaxed) < batch {
+    while counts.begun.load(Relaxed) < batch {
         engine.step()?;
     }
     let first = began.elapsed().as_secs_f64();
     for _ in 0..WARM {
         engine.step()?;
     }
-    let (before, mut times) = (count.load(Relaxed), Vec::with_capacity(o.tokens));
+    let (before, mut times) = (counts.tokens.load(Relaxed), Vec::with_capacity(o.tokens));
     for _ in 0..o.tokens {
         let began = Instant::now();
         engine.step()?;
         times.push(began.elapsed().as_secs_f64());
     }
     let total: f64 = times.iter().sum();
-    let made = count.load(Relaxed) - before;
+    let made = counts.tokens.load(Relaxed) - before;
+    if made != batch * o.tokens {
+        return Err(Error::bug(format!("{made} tokens in {} steps of {batch} sequences", o.tokens)));
+    }
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     let c = &model.decoder.config;

@@ -14,6 +14,7 @@ pub struct ChatTemplate {
     bos: String,
     eos: String,
     tools: Option<ToolFormat>,
+    source: String,
 }
 
 /// Renders loops and texts no longer than this; a template may come from anywhere.
@@ -38,7 +39,13 @@ impl ChatTemplate {
         environment.add_filter("tojson", tojson);
         environment.set_fuel(Some(FUEL));
         environment.add_template_owned("chat", source.to_string()).map_err(failed)?;
-        Ok(ChatTemplate { environment, bos: bos.to_string(), eos: eos.to_string(), tools: ToolFormat::of(source) })
+        let (bos, eos, source) = (bos.to_string(), eos.to_string(), source.to_string());
+        Ok(ChatTemplate { environment, bos, eos, tools: ToolFormat::of(&source), source })
+    }
+
+    /// Its text.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// How calls of tools are written; `None` if the template knows no tools.

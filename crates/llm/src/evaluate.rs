@@ -112,14 +112,16 @@ impl Evaluator {
     }
 
     /// The perplexity of a text in windows of `length` tokens. As llama.cpp does, only the second half of each window
-    /// counts, and the windows do not overlap.
-    pub fn perplexity(&self, tokens: &[u32], length: usize) -> Result<f64> {
+    /// counts, the windows do not overlap, and each begins with the token `first` if there is one.
+    pub fn perplexity(&self, tokens: &[u32], length: usize, first: Option<u32>) -> Result<f64> {
         if length < 4 || tokens.len() < length {
             return Err(Error::value(format!("{} tokens are less than a window of {length}", tokens.len())));
         }
         let (mut sum, mut count) = (0.0, 0usize);
         for window in tokens.chunks_exact(length) {
-            let scores = self.scores(window)?;
+            let mut window = window.to_vec();
+            window[0] = first.unwrap_or(window[0]);
+            let scores = self.scores(&window)?;
             let counted = &scores[length / 2..];
             sum -= counted.iter().map(|s| s.logprob as f64).sum::<f64>();
             count += counted.len();

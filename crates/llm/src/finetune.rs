@@ -324,7 +324,7 @@ fn order(n: usize, seed: u64) -> Vec<usize> {
 
 /// The perplexity of a text under a model.
 pub fn perplexity(model: &LanguageModel, tokens: &[u32], length: usize) -> Result<f64> {
-    Evaluator::new(model.decoder.clone()).perplexity(tokens, length)
+    Evaluator::new(model.decoder.clone()).perplexity(tokens, length, model.tokenizer.first())
 }
 
 #[cfg(test)]

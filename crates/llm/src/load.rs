@@ -4,8 +4,9 @@ use crate::adapters::Adapters;
 use crate::chat::ChatTemplate;
 use crate::constrain::Vocabulary;
 use crate::gguf::Gguf;
-use crate::models::{Config, Decoder, Folder};
+use crate::models::{Config, Decoder, Folder, Source};
 use crate::sample::Sampling;
+use crate::scratch::Scratch;
 use crate::tokenizer::Tokenizer;
 use ir::{Error, ErrorKind, Result};
 use serde_json::Value as Json;
@@ -34,7 +35,14 @@ impl LanguageModel {
     /// Opens a GGUF file or a folder. Weights stay in the file until they are read.
     pub fn load(path: impl AsRef<Path>) -> Result<LanguageModel> {
         let path = path.as_ref();
-        let mut model = if path.is_dir() { from_folder(path)? } else { from_gguf(path)? };
+        let model = if path.is_dir() { from_folder(path, false)? } else { from_gguf(path)? };
+        LanguageModel::checked(path, model)
+    }
+    /// A model for pre-training: a folder with `config.json` and `tokenizer.json`, whose weights are drawn anew.
+    pub fn from_scratch(path: impl AsRef<Path>) -> Result<LanguageModel> {
+        LanguageModel::checked(path.as_ref(), from_folder(path.as_ref(), true)?)
+    }
+    fn checked(path: &Path, mut model: LanguageModel) -> Result<LanguageModel> {
         let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         model.name =
             if path.is_dir() { path.file_name().map_or(name, |n| n.to_string_lossy().into_owned()) } else { name };
@@ -90,14 +98,18 @@ fn content(json: &Json) -> &str {
     json.as_str().or(json["content"].as_str()).unwrap_or_default()
 }
 
-fn from_folder(path: &Path) -> Result<LanguageModel> {
+fn from_folder(path: &Path, is_new: bool) -> Result<LanguageModel> {
     let [config, generation, words] =
         ["config.json", "generation_config.json", "tokenizer_config.json"].map(|n| json(path, n));
     let (config, generation, words) = (config?, generation?, words?);
     let kind = config["model_type"].as_str().unwrap_or_default();
     let in_folder = |e: Error| Error::new(e.kind, format!("{}: {}", path.display(), e.message));
     let shape = Config::from_json(&config).map_err(in_folder)?;
-    let decoder = Arc::new(Decoder::load(&Folder::open(path, kind)?, shape).map_err(in_folder)?);
+    let source: Box<dyn Source> = match is_new {
+        true => Box::new(Scratch::new(&config).map_err(in_folder)?),
+        false => Box::new(Folder::open(path, kind)?),
+    };
+    let decoder = Arc::new(Decoder::load(&*source, shape).map_err(in_folder)?);
     let first = |key: &str| [&generation[key], &config[key]].map(ids).into_iter().find(|v| !v.is_empty());
     let bos = first("bos_token_id").and_then(|v| v.first().copied());
     let mut eos = first("eos_token_id").unwrap_or_default();

@@ -72,18 +72,17 @@ impl LanguageModel {
     }
 
     /// Writes the adapter as PEFT does: `adapter_config.json` and `adapter_model.safetensors`.
-    pub fn save_lora(&mut self, folder: impl AsRef<Path>, options: &LoraOptions) -> Result<()> {
+    pub fn save_lora(&self, folder: impl AsRef<Path>, options: &LoraOptions) -> Result<()> {
         let folder = folder.as_ref();
         let io = |e: std::io::Error| Error::new(ErrorKind::Io, format!("{}: {e}", folder.display()));
         std::fs::create_dir_all(folder).map_err(io)?;
-        let name = self.name.clone();
-        let config = self.decoder.config.clone();
+        let (name, config) = (&self.name, &self.decoder.config);
         let mut tensors: Vec<(String, Tensor)> = Vec::new();
-        for linear in self.decoder_mut()?.linears() {
+        for linear in self.decoder.adaptable() {
             let Some(lora) = linear.lora.clone() else { continue };
             let key = format!("base_model.model.{}", peft_name(&linear.name));
             tensors.push((format!("{key}.lora_A.weight"), lora.a.tensor()));
-            let b = match order(linear, lora.b.shape()[0], &config, true) {
+            let b = match order(&linear.name, lora.b.shape()[0], config, true) {
                 Some(order) => lora.b.tensor().index_select(0, &Tensor::from(Literal::new([order.len()], &order)?)),
                 None => lora.b.tensor(),
             };
@@ -205,7 +204,7 @@ pub(crate) struct Placed {
 impl Placed {
     pub fn of(linear: &Linear, c: &Config) -> Result<Placed> {
         let (rows, columns) = linear.weight.sizes()?;
-        Ok(Placed { name: peft_name(&linear.name), rows, columns, order: order(linear, rows, c, false) })
+        Ok(Placed { name: peft_name(&linear.name), rows, columns, order: order(&linear.name, rows, c, false) })
     }
     /// Whether a target (`q_proj`) means it.
     pub fn is_called(&self, target: &str) -> bool {
@@ -234,8 +233,9 @@ impl Placed {
 
 /// The row of PEFT's B that each row of the model's comes from, or the other way round. GGUF stores Llama's query and
 /// key heads with the halves of each rotated pair beside each other; Hugging Face keeps the halves apart.
-fn order(linear: &Linear, rows: usize, c: &Config, to_peft: bool) -> Option<Vec<i64>> {
-    let is_rotated = [".attn_q", ".attn_k"].iter().any(|n| linear.name.ends_with(n));
+pub(crate) fn order(name: &str, rows: usize, c: &Config, to_peft: bool) -> Option<Vec<i64>> {
+    let name = name.trim_end_matches(".weight").trim_end_matches(".bias");
+    let is_rotated = [".attn_q", ".attn_k"].iter().any(|n| name.ends_with(n));
     if !is_rotated || !c.rope.as_ref().is_some_and(|r| r.is_interleaved) {
         return None;
     }

@@ -81,6 +81,24 @@ impl<'a> Vocabulary<'a> {
         Json::Object(self.tokens.iter().enumerate().map(|(id, t)| (t.to_string(), json!(id))).collect())
     }
 
+    /// The token that begins a text, if one does; `default` where the file does not say.
+    fn bos(&self, default: bool) -> Option<usize> {
+        let adds = self.gguf.bool("tokenizer.ggml.add_bos_token").unwrap_or(default);
+        self.gguf.size("tokenizer.ggml.bos_token_id").ok().filter(|id| adds && *id < self.tokens.len())
+    }
+    /// The template that puts it before a text.
+    fn begins(&self, default: bool) -> Result<Json> {
+        let Some(id) = self.bos(default) else { return Ok(Json::Null) };
+        let (token, text) = (self.tokens[id], json!({"Sequence": {"id": "A", "type_id": 0}}));
+        let first = json!({"SpecialToken": {"id": token, "type_id": 0}});
+        let mut special = serde_json::Map::new();
+        special.insert(token.to_string(), json!({"id": token, "ids": [id], "tokens": [token]}));
+        Ok(json!({
+            "type": "TemplateProcessing", "single": [first, text],
+            "pair": [first, text, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": special,
+        }))
+    }
+
     /// Byte-level BPE, as of GPT-2.
     fn bpe(&self) -> Result<Json> {
         let merge = |v: &Value| match v {
@@ -104,7 +122,8 @@ impl<'a> Vocabulary<'a> {
         Ok(json!({
             "version": "1.0", "added_tokens": self.added(), "normalizer": null,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-            "post_processor": null, "decoder": null,
+            "post_processor": self.begins(false)?,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
             "model": {"type": "BPE", "vocab": self.ids(), "merges": merges, "ignore_merges": pre == "llama-bpe"},
         }))
     }
@@ -134,9 +153,17 @@ impl<'a> Vocabulary<'a> {
         } else {
             replace
         };
+        let mut decoders = vec![
+            json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
+            json!({"type": "ByteFallback"}),
+            json!({"type": "Fuse"}),
+        ];
+        if prefix {
+            decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+        }
         Ok(json!({
             "version": "1.0", "added_tokens": self.added(), "normalizer": normalizer, "pre_tokenizer": null,
-            "post_processor": null, "decoder": null,
+            "post_processor": self.begins(true)?, "decoder": {"type": "Sequence", "decoders": decoders},
             "model": {"type": "BPE", "vocab": self.ids(), "merges": merges, "byte_fallback": true, "fuse_unk": true,
                       "unk_token": self.gguf.size("tokenizer.ggml.unknown_token_id").ok().and_then(|i| self.tokens.get(i))},
         }))
@@ -217,6 +244,11 @@ impl Tokenizer {
         Ok(Tokenizer { inner, pieces, bos, eos, adds_bos })
     }
 
+    /// Writes a `tokenizer.json`.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.inner.save(path, false).map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))
+    }
+
     /// How many tokens there are.
     pub fn count(&self) -> usize {
         self.pieces.len()
@@ -229,6 +261,10 @@ impl Tokenizer {
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
+    /// The token that every prompt is begun with, if the model expects one.
+    pub fn first(&self) -> Option<u32> {
+        self.bos.filter(|_| self.adds_bos)
+    }
     /// The token with this text, special ones included.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
@@ -238,7 +274,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         let mut tokens: Vec<u32> = Vec::new();
         let encoded = self.inner.encode_fast(text, false).map_err(foreign)?;
-        if let Some(bos) = self.bos.filter(|b| self.adds_bos && encoded.get_ids().first() != Some(b)) {
+        if let Some(bos) = self.first().filter(|b| encoded.get_ids().first() != Some(b)) {
             tokens.push(bos);
         }
         tokens.extend_from_slice(encoded.get_ids());

@@ -183,6 +183,57 @@ fn company_changes_no_bit_of_dense_models() {
     companies(Format::BF16, ir::DType::I8, 20);
 }
 
+/// Steps that begin before the tokens of the last are known give the same tokens and ends, with sequences that end,
+/// arrive, go away and are preempted meanwhile.
+#[test]
+fn steps_that_begin_early_change_no_token() {
+    let model = tiny::load(Format::F32);
+    let mut random = Random(5);
+    let mut request = || {
+        let prompt: Vec<u32> = (0..1 + random.below(24)).map(|_| random.below(258) as u32).collect();
+        greedy(&prompt, 1 + random.below(30))
+    };
+    let requests: Vec<Generation> = (0..16).map(|_| request()).collect();
+    let mut alone = Vec::new();
+    for r in &requests {
+        let mut engine = Engine::new(model.clone(), Options { looks_ahead: Some(false), ..options() }).unwrap();
+        let from = add(&mut engine, r.clone());
+        run(&mut engine);
+        // A token that comes later ends it as well.
+        let (tokens, ..) = result(&from);
+        let stop_tokens = tokens.get(tokens.len() / 2).copied().into_iter().collect();
+        let r = Generation { stop_tokens, ..r.clone() };
+        let from = add(&mut engine, r.clone());
+        run(&mut engine);
+        let (tokens, text, reason, usage) = result(&from);
+        alone.push((r, (tokens, text, reason, usage.generated)));
+    }
+    let token = 2 * tiny::LAYERS * tiny::KV_HEADS * tiny::HIDDEN / tiny::HEADS * 4;
+    let tight = Options { cache_bytes: token * 4 * 30, looks_ahead: Some(true), ..options() };
+    let mut engine = Engine::new(model, tight).unwrap();
+    let mut early = 0;
+    for round in 0..30 {
+        let mut open = Vec::new();
+        for _ in 0..2 + random.below(5) {
+            let i = random.below(alone.len());
+            open.push((i, add(&mut engine, alone[i].0.clone())));
+            for _ in 0..random.below(6) {
+                engine.step().unwrap();
+                engine.scheduler().check();
+                early += usize::from(engine.is_ahead());
+            }
+        }
+        drop(open.swap_remove(random.below(open.len())));
+        run(&mut engine);
+        for (i, from) in open {
+            let (tokens, text, reason, usage) = result(&from);
+            assert_eq!((tokens, text, reason, usage.generated), alone[i].1, "round {round}, request {i}");
+        }
+        assert_eq!(engine.scheduler().pool().usage(), 0.0);
+    }
+    assert!(early > 30, "only {early} steps began early");
+}
+
 /// Log probabilities with a KV cache of few bits are near those of 32.
 #[test]
 fn caches_of_few_bits_change_little() {

@@ -233,6 +233,20 @@ fn texts_have_forms_and_tools_are_called() {
     // The second time, the prompt is in the cache.
     let counts = |r: &Json| ["input_tokens", "output_tokens", "total_tokens"].map(|k| r["usage"][k].clone());
     assert_eq!(counts(&last["response"]), counts(&whole));
+    // A response is kept, and the next one goes on after it.
+    let (id, streamed_id) = (whole["id"].as_str().unwrap(), last["response"]["id"].as_str().unwrap());
+    let kept = |id: &str| server.ask("GET", &format!("/v1/responses/{id}"), "", "");
+    assert_eq!((kept(id).0, serde_json::from_str::<Json>(&kept(id).2).unwrap()), (200, whole.clone()));
+    let next = json!({"input": "more", "previous_response_id": streamed_id, "max_output_tokens": 2, "store": false});
+    let (_, next) = server.post("/v1/responses", next);
+    let spoken = json!({"messages": [
+        {"role": "user", "content": "hi"}, {"role": "assistant", "content": text}, {"role": "user", "content": "more"},
+    ]});
+    let (_, said) = server.post("/tokenize", spoken);
+    assert_eq!(next["usage"]["input_tokens"], said["count"], "{next}");
+    assert_eq!(kept(next["id"].as_str().unwrap()).0, 404);
+    assert_eq!(server.ask("DELETE", &format!("/v1/responses/{id}"), "", "").0, 200);
+    assert_eq!((kept(id).0, kept(streamed_id).0), (404, 200));
     // The best of several, a beam, and documents by their nearness.
     let few = json!({"prompt": "ab", "max_tokens": 4, "n": 2, "best_of": 4, "seed": 1, "ignore_eos": true});
     assert_eq!(server.post("/v1/completions", few).1["choices"].as_array().unwrap().len(), 2);

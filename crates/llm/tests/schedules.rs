@@ -2,7 +2,7 @@
 //! get alone.
 
 use std::collections::BTreeMap;
-use talweg_llm::engine::{Config, Finish, Request, RequestId, Scheduler, Step};
+use talweg_llm::engine::{Config, Finish, Request, RequestId, Scheduler, Sequence, Step};
 
 /// A small generator: the schedules are those of their seed on every machine.
 struct Random(u64);
@@ -26,17 +26,26 @@ impl Model {
     fn next(tokens: &[u32]) -> u32 {
         tokens.iter().fold(17u32, |h, t| h.rotate_left(5).wrapping_mul(31) ^ t) % 50
     }
+    fn slot(&self, s: &Sequence, i: usize) -> usize {
+        s.blocks()[i / self.block_tokens].0 as usize * self.block_tokens + i % self.block_tokens
+    }
+    /// Begins a step before its tokens are known: what it writes is right only if the sequence goes on.
+    fn begin(&mut self, scheduler: &Scheduler, step: &Step) {
+        for w in &step.work {
+            let at = self.slot(scheduler.sequence(w.id).unwrap(), w.start);
+            self.memory[at] = Some(u32::MAX);
+        }
+    }
     fn run(&mut self, scheduler: &Scheduler, step: &Step) -> Vec<u32> {
         let mut out = Vec::new();
         for w in &step.work {
             let s = scheduler.sequence(w.id).unwrap();
-            let slot =
-                |i: usize| s.blocks()[i / self.block_tokens].0 as usize * self.block_tokens + i % self.block_tokens;
             for i in w.start..w.start + w.count {
-                self.memory[slot(i)] = Some(s.tokens()[i]);
+                let at = self.slot(s, i);
+                self.memory[at] = Some(s.tokens()[i]);
             }
             if w.samples {
-                let seen: Vec<u32> = (0..s.tokens().len()).map(|i| self.memory[slot(i)].unwrap()).collect();
+                let seen: Vec<u32> = (0..s.tokens().len()).map(|i| self.memory[self.slot(s, i)].unwrap()).collect();
                 assert_eq!(seen, s.tokens(), "the KV of {:?} is its own", w.id);
                 out.push(Model::next(&seen));
             }
@@ -61,7 +70,7 @@ fn alone(r: &Request, length_max: usize) -> (Vec<u32>, Finish) {
     }
 }
 
-fn simulate(seed: u64) -> (u32, usize) {
+fn simulate(seed: u64) -> (u32, usize, usize) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let block_tokens = 1 + random.next(8);
     let length_max = 8 + random.next(56);
@@ -80,6 +89,7 @@ fn simulate(seed: u64) -> (u32, usize) {
     let mut model = Model { block_tokens, memory: vec![None; blocks * block_tokens] };
     let mut open: BTreeMap<RequestId, Request> = BTreeMap::new();
     let (mut to_come, mut idle, mut preempted, mut cached) = (20 + random.next(20), 0, 0, 0);
+    let (mut ahead, mut early): (Option<Step>, usize) = (None, 0);
     let prefix: Vec<u32> = (0..length_max as u32 / 2).collect();
     while to_come > 0 || !open.is_empty() {
         if to_come > 0 && random.next(3) == 0 {
@@ -98,10 +108,22 @@ fn simulate(seed: u64) -> (u32, usize) {
             open.insert(scheduler.add(request.clone()).unwrap(), request);
         }
         scheduler.set_prefill_max(1 + random.next(40));
-        let step = scheduler.schedule();
+        let mut step = ahead.take().unwrap_or_default();
+        step.work.retain(|w| scheduler.sequence(w.id).is_some());
+        if step.work.is_empty() {
+            step = scheduler.schedule();
+        }
         scheduler.check();
         preempted += step.preempted.len() as u32;
         let sampled = model.run(&scheduler, &step);
+        if random.next(3) > 0
+            && let Some((next, rows)) = scheduler.follow(&step)
+        {
+            assert!(next.work.iter().zip(rows).all(|(w, row)| w.id == step.work[row].id));
+            model.begin(&scheduler, &next);
+            ahead = Some(next);
+            early += 1;
+        }
         // Clients go away while the step is computed.
         if random.next(20) == 0
             && let Some(id) = open.keys().nth(random.next(open.len().max(1))).copied()
@@ -122,19 +144,21 @@ fn simulate(seed: u64) -> (u32, usize) {
     }
     assert_eq!(scheduler.counts(), (0, 0));
     assert_eq!(scheduler.pool().usage(), 0.0);
-    (preempted, cached)
+    (preempted, cached, early)
 }
 
 #[test]
 fn a_thousand_random_schedules_keep_the_invariants() {
-    let (mut preempted, mut cached) = (0, 0);
+    let (mut preempted, mut cached, mut early) = (0, 0, 0);
     for seed in 0..1000 {
-        let (p, c) = simulate(seed);
+        let (p, c, e) = simulate(seed);
         preempted += p;
         cached += c;
+        early += e;
     }
     // The simulation reaches what it is for.
     assert!(preempted > 100 && cached > 1000, "{preempted} preemptions, {cached} shared tokens");
+    assert!(early > 1000, "{early} steps that began early");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::draft::{Drafter, looked_up};
 use super::generation::{Event, Generation, Reason, Sink, Usage};
 use super::guided::{Guided, Masks};
 use super::pace::Pace;
-use super::runner::{Batch, CacheSizes, Runner, cache_width};
+use super::runner::{Batch, CacheSizes, Chosen, Runner, cache_width};
 use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
 use super::stats::Stats;
 use crate::load::LanguageModel;
@@ -35,6 +35,11 @@ pub struct Options {
     pub cache_bytes: usize,
     /// How keys and values are stored: f32, f16, bf16, f8e4m3 or i8 (with a scale for each row).
     pub cache_dtype: DType,
+    /// Whether steps that decode read no more of prompts than decoding takes time, so that texts do not falter.
+    pub paces_prefill: bool,
+    /// Whether the device chooses the likeliest tokens itself, and begins the next step before the host has read them.
+    /// None: a GPU does.
+    pub looks_ahead: Option<bool>,
 }
 
 /// The type of a KV cache by its name.
@@ -59,6 +64,8 @@ impl Default for Options {
             length_max: 0,
             cache_bytes: 512 << 20,
             cache_dtype: DType::F16,
+            paces_prefill: true,
+            looks_ahead: None,
         }
     }
 }
@@ -81,6 +88,12 @@ struct Open {
 /// The tokens that a request gets in a step, or why it gets none.
 type Drawn = std::result::Result<Vec<Sampled>, String>;
 
+/// A step that the device computes.
+struct UnderWay {
+    step: Step,
+    chosen: Chosen,
+}
+
 /// Serves many requests from one model.
 pub struct Engine {
     model: Arc<LanguageModel>,
@@ -89,9 +102,12 @@ pub struct Engine {
     open: BTreeMap<RequestId, Open>,
     stats: Arc<Stats>,
     length_max: usize,
-    pace: Pace,
+    pace: Option<Pace>,
     masks: Masks,
     drafter: Option<Drafter>,
+    looks_ahead: bool,
+    /// The step after the last, which was begun before the last one's tokens were known.
+    ahead: Option<UnderWay>,
 }
 
 impl Engine {
@@ -133,9 +149,11 @@ impl Engine {
             open,
             stats,
             length_max,
-            pace: Pace::default(),
+            pace: o.paces_prefill.then(Pace::default),
             masks: Masks::default(),
             drafter: None,
+            looks_ahead: o.looks_ahead.unwrap_or(!is_on_host()),
+            ahead: None,
         })
     }
     /// Drafts come from this model from now on, where requests ask for any.
@@ -162,6 +180,10 @@ impl Engine {
     /// Whether nothing waits or runs.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
+    }
+    /// Whether the next step has begun.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
     }
     /// The scheduler, for its invariants.
     pub fn scheduler(&self) -> &Scheduler {
@@ -229,21 +251,39 @@ impl Engine {
     /// Computes one step; false if there was nothing to do. An error is one of the model: all requests are told.
     pub fn step(&mut self) -> Result<bool> {
         self.expire();
+        let began = Instant::now();
+        let is_wanted = |a: &UnderWay| a.step.work.iter().any(|w| self.open.contains_key(&w.id));
+        if let Some(under_way) = self.ahead.take().filter(is_wanted) {
+            let decodes = under_way.step.work.len();
+            let done = self.finish_step(under_way);
+            if let Some(pace) = &mut self.pace {
+                pace.note(began.elapsed().as_secs_f64(), decodes, 0);
+            }
+            return self.stepped(done);
+        }
         self.propose()?;
-        self.scheduler.set_prefill_max(self.pace.prefill_max());
+        if let Some(pace) = &self.pace {
+            self.scheduler.set_prefill_max(pace.prefill_max());
+        }
         let step = self.scheduler.schedule();
         self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);
         if step.work.is_empty() {
             self.gauge();
             return Ok(false);
         }
-        let (began, programs) = (Instant::now(), self.runner.programs());
+        let programs = self.runner.programs();
         let done = self.compute(&step);
-        if self.runner.programs() == programs {
+        if let Some(pace) = self.pace.as_mut().filter(|_| self.runner.programs() == programs) {
             let (decodes, prefill): (Vec<&Work>, Vec<&Work>) = step.work.iter().partition(|w| w.count == 1);
-            self.pace.note(began.elapsed().as_secs_f64(), decodes.len(), prefill.iter().map(|w| w.count).sum());
+            pace.note(began.elapsed().as_secs_f64(), decodes.len(), prefill.iter().map(|w| w.count).sum());
         }
+        self.stepped(done)
+    }
+
+    /// Tells all requests if a step has failed.
+    fn stepped(&mut self, done: Result<()>) -> Result<bool> {
         if let Err(e) = &done {
+            self.ahead = None;
             for id in self.open.keys().copied().collect::<Vec<_>>() {
                 self.fail(id, e.message.clone());
             }
@@ -306,16 +346,51 @@ impl Engine {
         }
         self.stats.step_tokens.record(batch.tokens.len() as f64);
         // A GPU chooses the likeliest tokens itself: logits of many sequences take long to copy.
-        let plain = |o: &Open| o.guided.is_none() && o.generation.is_greedy();
-        let is_greedy = |w: &Work| w.draft == 0 && self.open.get(&w.id).is_some_and(plain);
-        if !is_on_host() && step.work.iter().filter(|w| w.samples).all(is_greedy) {
-            let drawn = self.runner.run_greedy(batch)?;
-            let works = step.work.iter().filter(|w| w.samples);
-            let events = works.zip(drawn).map(|(w, s)| (w.id, s.map(|s| vec![s]).map_err(|e| e.message))).collect();
-            return self.drawn(step, events);
+        if self.looks_ahead && step.work.iter().filter(|w| w.samples).all(|w| self.is_plain(w)) {
+            let chosen = self.runner.run_greedy(&batch, None)?;
+            return self.finish_step(UnderWay { step: step.clone(), chosen });
         }
-        let logits = self.runner.run(batch)?;
+        let logits = self.runner.run(&batch)?;
         self.sampled(step, logits)
+    }
+
+    /// Whether a part gets its likeliest token, whatever came before.
+    fn is_plain(&self, w: &Work) -> bool {
+        let plain = |o: &Open| o.guided.is_none() && o.generation.is_greedy();
+        w.draft == 0 && self.open.get(&w.id).is_some_and(plain)
+    }
+
+    /// Begins the step after one that is under way, then reads that one's tokens and tells the clients.
+    fn finish_step(&mut self, now: UnderWay) -> Result<()> {
+        self.ahead = self.follow(&now)?;
+        let works = now.step.work.iter().filter(|w| w.samples);
+        let drawn = now.chosen.read()?;
+        let events = works.zip(drawn).map(|(w, s)| (w.id, s.map(|s| vec![s]).map_err(|e| e.message))).collect();
+        self.drawn(&now.step, events)
+    }
+
+    /// The next step, if it can begin before the tokens of this one are known. Sequences that then end have computed a
+    /// token too many, in a place of their own.
+    fn follow(&mut self, now: &UnderWay) -> Result<Option<UnderWay>> {
+        let is_drafted = |w: &Work| self.open.get(&w.id).is_some_and(|o| o.generation.draft > 0);
+        let mut there = now.step.work.iter().filter(|w| self.open.contains_key(&w.id));
+        if there.any(|w| !self.is_plain(w) || is_drafted(w)) {
+            return Ok(None);
+        }
+        let Some((step, rows)) = self.scheduler.follow(&now.step) else { return Ok(None) };
+        let mut batch = Batch::default();
+        for (w, row) in step.work.iter().zip(rows) {
+            let s = self.scheduler.sequence(w.id).ok_or_else(|| Error::bug("a scheduled sequence is gone"))?;
+            batch.adapters.push(self.open.get(&w.id).map_or(0, |o| o.adapter));
+            batch.push(&[0], w.start, s.blocks(), self.runner.block_tokens(), 1);
+            batch.take_last_from(row);
+        }
+        if !self.runner.may_follow(&batch, &now.chosen) {
+            return Ok(None);
+        }
+        self.stats.step_tokens.record(batch.tokens.len() as f64);
+        let chosen = self.runner.run_greedy(&batch, Some(&now.chosen))?;
+        Ok(Some(UnderWay { step, chosen }))
     }
 
     /// Draws tokens from the rows of logits and tells the clients.

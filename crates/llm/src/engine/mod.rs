@@ -16,6 +16,6 @@ pub use blocks::{BlockHash, BlockId, BlockPool, prefix_hashes};
 pub use core::{Engine, Options, cache_type};
 pub use generation::{Event, Generation, Reason, Sink, Usage};
 pub use handle::{Events, Handle, Refused, Ticket};
-pub use runner::{Batch, CacheSizes, Runner};
+pub use runner::{Batch, CacheSizes, Chosen, Runner};
 pub use scheduler::{Config, Finish, Request, RequestId, Scheduler, Sequence, Step, Work};
 pub use stats::{Histogram, Stats};

@@ -4,7 +4,7 @@ use super::blocks::BlockId;
 use crate::adapters::Adapters;
 use crate::models::Decoder;
 use crate::models::attend::{Attend, Scores, Sequences};
-use crate::models::is_on_host;
+use crate::models::{is_on_host, placed};
 use crate::sample::Sampled;
 use ir::{DType, Literal, Result};
 use parking_lot::Mutex;
@@ -30,6 +30,8 @@ pub struct Batch {
     pub rows: Vec<i32>,
     /// The adapter of each token, where the model has several.
     pub adapters: Vec<i32>,
+    /// The row of the step before whose result each token is, or −1: it is in `tokens`.
+    pub sources: Vec<i32>,
 }
 
 impl Batch {
@@ -40,6 +42,7 @@ impl Batch {
         for (i, token) in tokens.iter().enumerate() {
             let at = start + i;
             self.tokens.push(*token as i32);
+            self.sources.push(-1);
             self.positions.push(at as i32);
             self.sequences.push(row);
             self.slots.push((blocks[at / block_tokens].0 as usize * block_tokens + at % block_tokens) as i32);
@@ -48,6 +51,45 @@ impl Batch {
         let end = self.tokens.len() as i32;
         self.rows.extend(end - logits as i32..end);
     }
+    /// The last token is what a row of the step before has given.
+    pub fn take_last_from(&mut self, row: usize) {
+        if let Some(source) = self.sources.last_mut() {
+            *source = row as i32;
+        }
+    }
+}
+
+/// The likeliest token of each row of a step. They are on the device until they are read.
+pub struct Chosen {
+    /// `[2, rows]`: tokens, and their log probabilities.
+    both: Tensor,
+    count: usize,
+}
+
+impl Chosen {
+    /// Waits for them.
+    pub fn read(&self) -> Result<Vec<Result<Sampled>>> {
+        let all = self.both.to_vec::<f32>()?;
+        let (tokens, logprobs) = all.split_at(all.len() / 2);
+        let one = |(token, logprob): (&f32, &f32)| match logprob.is_nan() {
+            false => Ok(Sampled { token: *token as u32, logprob: *logprob, top: Vec::new() }),
+            true => Err(ir::Error::value("the logits hold no number")),
+        };
+        Ok(tokens.iter().zip(logprobs).take(self.count).map(one).collect())
+    }
+}
+
+/// What kind of program a batch runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    /// Rows of logits.
+    rows: usize,
+    /// Whether the batch is the beginning of one sequence.
+    is_fresh: bool,
+    /// Whether tokens are chosen.
+    is_greedy: bool,
+    /// Whether every token's logits are asked for.
+    is_whole: bool,
 }
 
 /// The KV cache of a model and the programs that use it.
@@ -60,8 +102,9 @@ pub struct Runner {
     reach: usize,
     /// Sequences of a batch at most.
     sequences_max: usize,
-    /// By the rows of logits, whether the batch is the beginning of one sequence, and whether tokens are chosen.
-    traces: Mutex<BTreeMap<(usize, bool, bool), Arc<Traces>>>,
+    traces: Mutex<BTreeMap<Kind, Arc<Traces>>>,
+    /// Results of no step, by their rows.
+    blanks: Mutex<BTreeMap<usize, Tensor>>,
     adapters: Option<Arc<Adapters>>,
 }
 
@@ -116,9 +159,11 @@ fn bucket(n: usize) -> usize {
     if size <= 8 { size } else { n.next_multiple_of((size / 8).max(8)) }
 }
 
-fn padded(mut x: Vec<i32>, n: usize, with: i32) -> Result<Tensor> {
-    x.resize(n, with);
-    Ok(Literal::new([n], &x)?.into())
+/// Adds numbers, and so many of the last kind that there are n.
+fn put(to: &mut Vec<i32>, x: &[i32], n: usize, with: i32) {
+    let end = to.len() + n;
+    to.extend_from_slice(x);
+    to.resize(end, with);
 }
 
 impl Runner {
@@ -130,8 +175,8 @@ impl Runner {
         let caches = (0..c.layers).map(|_| Ok([cache("keys")?, cache("values")?])).collect::<Result<Vec<_>>>()?;
         let reach = s.length_max.div_ceil(s.block_tokens);
         let (block_tokens, sequences_max) = (s.block_tokens, s.sequences_max);
-        let (traces, adapters) = (Mutex::default(), None);
-        Ok(Runner { decoder, caches, block_tokens, reach, sequences_max, traces, adapters })
+        let (traces, blanks, adapters) = (Mutex::default(), Mutex::default(), None);
+        Ok(Runner { decoder, caches, block_tokens, reach, sequences_max, traces, blanks, adapters })
     }
     /// Tokens may use these adapters.
     pub fn set_adapters(&mut self, adapters: Arc<Adapters>) {
@@ -161,73 +206,110 @@ impl Runner {
         if size >= tokens { tokens } else { size }
     }
 
-    /// The logits `[rows, vocabulary]` of a batch, rows in order. Keys and values of its tokens are in the cache
-    /// afterwards.
-    pub fn run(&self, batch: Batch) -> Result<Vec<Vec<f32>>> {
-        let wanted = batch.rows.len();
-        let out = self.results(batch, false)?;
-        let vocabulary = self.decoder.vocabulary()?;
-        let all = out[0].to_vec::<f32>()?;
-        Ok(all.chunks_exact(vocabulary).take(wanted).map(<[f32]>::to_vec).collect())
+    fn kind(&self, batch: &Batch, is_greedy: bool) -> Kind {
+        let tokens = bucket(batch.tokens.len());
+        let is_whole = batch.rows.len() == batch.tokens.len();
+        let rows = if is_whole { tokens } else { self.rows(batch.rows.len(), tokens) };
+        Kind { rows, is_fresh: self.is_fresh(batch), is_greedy, is_whole }
     }
 
-    /// The likeliest tokens of a batch with their log probabilities, rows in order; logits stay on the device.
-    pub fn run_greedy(&self, batch: Batch) -> Result<Vec<Result<Sampled>>> {
-        let wanted = batch.rows.len();
-        let out = self.results(batch, true)?;
-        let (tokens, logprobs) = (out[0].to_vec::<i32>()?, out[1].to_vec::<f32>()?);
-        let one = |(token, logprob): (i32, f32)| match logprob.is_nan() {
-            false => Ok(Sampled { token: token as u32, logprob, top: Vec::new() }),
-            true => Err(ir::Error::value("the logits hold no number")),
-        };
-        Ok(tokens.into_iter().zip(logprobs).take(wanted).map(one).collect())
+    /// The logits `[rows, vocabulary]` of a batch, rows in order. Keys and values of its tokens are in the cache
+    /// afterwards.
+    pub fn run(&self, batch: &Batch) -> Result<Vec<Vec<f32>>> {
+        let out = self.results(batch, self.kind(batch, false), None)?;
+        let vocabulary = self.decoder.vocabulary()?;
+        let all = out.to_vec::<f32>()?;
+        Ok(all.chunks_exact(vocabulary).take(batch.rows.len()).map(<[f32]>::to_vec).collect())
+    }
+
+    /// The likeliest tokens of a batch, rows in order; logits stay on the device. Tokens of the batch may be those of
+    /// the step before.
+    pub fn run_greedy(&self, batch: &Batch, before: Option<&Chosen>) -> Result<Chosen> {
+        let kind = self.kind(batch, true);
+        let both = self.results(batch, kind, before.map(|c| &c.both))?;
+        Ok(Chosen { both, count: batch.rows.len() })
+    }
+
+    /// Whether a batch may take tokens from results: its program is for as many rows.
+    pub fn may_follow(&self, batch: &Batch, before: &Chosen) -> bool {
+        before.both.shape().is_ok_and(|s| s[1] == self.kind(batch, true).rows)
+    }
+
+    /// Results of no step.
+    fn blank(&self, rows: usize) -> Result<Tensor> {
+        let mut blanks = self.blanks.lock();
+        if let Some(t) = blanks.get(&rows) {
+            return Ok(t.clone());
+        }
+        let t = placed(&Literal::zeros(DType::F32, [2, rows]).into()).eval()?.clone();
+        blanks.insert(rows, t.clone());
+        Ok(t)
     }
 
     /// The logits of a batch, or the likeliest tokens and their log probabilities.
-    fn results(&self, batch: Batch, is_greedy: bool) -> Result<Vec<Tensor>> {
-        let wanted = batch.rows.len();
+    fn results(&self, batch: &Batch, kind: Kind, before: Option<&Tensor>) -> Result<Tensor> {
         let t = bucket(batch.tokens.len());
-        let (rows, is_fresh) = (self.rows(wanted, t), self.is_fresh(&batch));
-        let mut tables = vec![-1i32; self.sequences_max * self.reach];
-        for (row, blocks) in tables.chunks_exact_mut(self.reach).zip(&batch.tables) {
-            row.iter_mut().zip(blocks).for_each(|(to, b)| *to = b.0 as i32);
-        }
         let mut places = vec![-1; batch.tokens.len()];
         batch.rows.iter().enumerate().for_each(|(i, row)| places[*row as usize] = i as i32);
-        let inputs = [
-            padded(batch.tokens, t, 0)?,
-            padded(batch.positions, t, 0)?,
-            padded(batch.sequences, t, -1)?,
-            padded(batch.slots, t, -1)?,
-            Literal::new([self.sequences_max, self.reach], &tables)?.into(),
-            padded(places, t, -1)?,
-            padded(batch.adapters, if self.adapters.is_some() { t } else { 1 }, 0)?,
-        ];
-        let args: Vec<&Tensor> = inputs.iter().collect();
-        let traces = self.traces.lock().entry((rows, is_fresh, is_greedy)).or_default().clone();
-        let step = |a: &[Tensor]| {
-            let z = self.step(a, rows, is_fresh)?;
-            if !is_greedy {
-                return Ok((vec![z], ()));
+        // One tensor: every copy to a GPU takes its time.
+        let mut ints = Vec::with_capacity(7 * t + self.sequences_max * self.reach);
+        put(&mut ints, &batch.tokens, t, 0);
+        put(&mut ints, &batch.positions, t, 0);
+        put(&mut ints, &batch.sequences, t, -1);
+        put(&mut ints, &batch.slots, t, -1);
+        put(&mut ints, &places, t, -1);
+        put(&mut ints, &batch.sources, t, -1);
+        put(&mut ints, if self.adapters.is_some() { &batch.adapters } else { &[] }, t, 0);
+        let first = ints.len();
+        ints.resize(first + self.sequences_max * self.reach, -1);
+        for (row, blocks) in ints[first..].chunks_exact_mut(self.reach).zip(&batch.tables) {
+            row.iter_mut().zip(blocks).for_each(|(to, b)| *to = b.0 as i32);
+        }
+        let ints: Tensor = Literal::new([ints.len()], &ints)?.into();
+        let blank;
+        let before = match before {
+            Some(before) => before,
+            None => {
+                blank = self.blank(if kind.is_greedy { kind.rows } else { 1 })?;
+                &blank
             }
-            let logprobs = z.max(-1) - z.logsumexp(-1);
-            Ok((vec![z.argmax(-1).cast(DType::I32), logprobs], ()))
         };
-        Ok(tensor::no_grad(|| traces.call(&args, step, |()| ()))?.0)
+        let traces = self.traces.lock().entry(kind).or_default().clone();
+        let step = |a: &[Tensor]| Ok((vec![self.step(a, t, kind)?], ()));
+        let (mut out, ()) = tensor::no_grad(|| traces.call(&[&ints, before], step, |()| ()))?;
+        out.pop().ok_or_else(|| ir::Error::bug("a step has one result"))
     }
 
-    fn step(&self, a: &[Tensor], rows: usize, is_fresh: bool) -> Result<Tensor> {
-        let [tokens, positions, sequences, slots, tables, places, adapters] = a else {
-            return Err(ir::Error::bug("a step has seven inputs"));
+    fn step(&self, a: &[Tensor], t: usize, kind: Kind) -> Result<Tensor> {
+        let [ints, before] = a else { return Err(ir::Error::bug("a step has two inputs")) };
+        let [tokens, positions, sequences, slots, places, sources, adapters] =
+            std::array::from_fn(|i| ints.narrow(0, i * t, t));
+        let tables = ints.narrow(0, 7 * t, self.sequences_max * self.reach);
+        let tables = &tables.reshape([self.sequences_max, self.reach]);
+        let tokens = if kind.is_greedy {
+            let given = before.narrow(0, 0, 1).reshape([kind.rows]).cast(DType::I32);
+            Tensor::where_(&sources.ge(0), &given.take(&sources.clamp(0, kind.rows as i64 - 1), 0), &tokens)
+        } else {
+            tokens
         };
+        let (positions, sequences, slots, is_fresh) = (&positions, &sequences, &slots, kind.is_fresh);
         let attend = Paged { caches: &self.caches, tables, sequences, positions, slots, is_fresh };
-        let hidden = || self.decoder.hidden(tokens, positions, &attend);
-        let hidden = self.adapters.as_ref().map_or_else(hidden, |all| all.with(adapters, hidden))?;
-        // The rows are written into place, not indexed: an index may be out of range, and nothing is updated in place
-        // before an op that may fail. The caches would be copied at every step.
+        let hidden = || self.decoder.hidden(&tokens, positions, &attend);
+        let hidden = self.adapters.as_ref().map_or_else(hidden, |all| all.with(&adapters, hidden))?;
+        let z = self.decoder.logits(&if kind.is_whole { hidden } else { self.chosen(&hidden, &places, kind.rows)? });
+        if !kind.is_greedy {
+            return Ok(z);
+        }
+        let most = z.max_keep(-1);
+        let logprobs = -(&z - &most).exp().sum(-1).log();
+        Ok(Tensor::stack(&[z.argmax(-1).cast(DType::F32), logprobs], 0))
+    }
+
+    /// The rows of tokens whose logits are asked for. They are written into place, not indexed: an index may be out of
+    /// range, and nothing is updated in place before an op that may fail. The caches would be copied at every step.
+    fn chosen(&self, hidden: &Tensor, places: &Tensor, rows: usize) -> Result<Tensor> {
         let width = self.decoder.config.hidden;
         let chosen = Tensor::zeros([1, rows, 1, width]).cast(hidden.dtype()?);
-        let chosen = chosen.paged_write(&hidden.unsqueeze(1), places).reshape([rows, width]);
-        Ok(self.decoder.logits(&chosen))
+        Ok(chosen.paged_write(&hidden.unsqueeze(1), places).reshape([rows, width]))
     }
 }

@@ -376,6 +376,35 @@ impl Scheduler {
         done
     }
 
+    /// The step after one whose tokens are not known yet, with the part of `step` that each of its parts follows: every
+    /// sequence that does not end by its length decodes one more. None where that is not what [`Scheduler::schedule`]
+    /// would do: others wait or run, or there is no block. The step counts as scheduled.
+    pub fn follow(&mut self, step: &Step) -> Option<(Step, Vec<usize>)> {
+        // Some may have ended since.
+        let is_there = |w: &&Work| self.sequences.contains_key(&w.id);
+        let is_whole = self.waiting.is_empty() && self.running.len() == step.work.iter().filter(is_there).count();
+        if !is_whole || step.work.iter().any(|w| !w.samples || w.draft > 0) {
+            return None;
+        }
+        let (mut next, mut rows) = (Step::default(), Vec::new());
+        for (row, w) in step.work.iter().enumerate() {
+            let Some(s) = self.sequences.get(&w.id) else { continue };
+            if s.computed != w.start || !s.draft.is_empty() {
+                return None;
+            }
+            let (known, generated) = (s.tokens.len() + 1, s.tokens.len() + 1 - s.request.prompt.len());
+            if generated >= s.request.tokens_max || known >= self.config.length_max {
+                continue;
+            }
+            let need = self.blocks_for(known).saturating_sub(s.blocks.len());
+            let blocks = self.pool.allocate(need)?;
+            self.sequences.get_mut(&w.id).expect("it runs").blocks.extend(blocks);
+            next.work.push(Work { id: w.id, start: w.start + w.count, count: 1, samples: true, draft: 0 });
+            rows.push(row);
+        }
+        if next.work.is_empty() { None } else { Some((next, rows)) }
+    }
+
     fn check_step(&self, step: &Step) {
         let tokens: usize = step.work.iter().map(|w| w.count + w.draft).sum();
         assert!(tokens <= self.config.tokens_max, "{tokens} tokens in a step");

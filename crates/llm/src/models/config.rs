@@ -241,6 +241,51 @@ impl Config {
         c.finish(float(&["query_pre_attn_scalar"]))
     }
 
+    /// As a `config.json`, without sizes of weights. Only architectures whose GGUF files have the same tensors as their
+    /// folders.
+    pub fn to_json(&self) -> Result<Json> {
+        let (kind, class) = match (&self.architecture[..], &self.experts) {
+            ("llama", None) => ("llama", "LlamaForCausalLM"),
+            ("qwen2", None) => ("qwen2", "Qwen2ForCausalLM"),
+            ("qwen3", None) => ("qwen3", "Qwen3ForCausalLM"),
+            ("gemma3", None) => ("gemma3_text", "Gemma3ForCausalLM"),
+            (other, _) => {
+                let e = format!(
+                    "a model of {other:?} in a GGUF file cannot be saved as a folder: llama, qwen2, qwen3, gemma3"
+                );
+                return Err(Error::value(e));
+            }
+        };
+        let activation = match self.activation {
+            Activation::Silu => "silu",
+            Activation::GeluTanh => "gelu_pytorch_tanh",
+            Activation::Gelu => "gelu",
+        };
+        let mut json = serde_json::json!({
+            "model_type": kind, "architectures": [class], "num_hidden_layers": self.layers, "hidden_size": self.hidden,
+            "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads, "head_dim": self.head_dim,
+            "max_position_embeddings": self.length_max, "rms_norm_eps": self.eps, "hidden_act": activation,
+        });
+        if let Some(rope) = &self.rope {
+            json["rope_theta"] = rope.base.into();
+            match rope.scaling {
+                Scaling::None => {}
+                Scaling::Linear(factor) => {
+                    json["rope_scaling"] = serde_json::json!({"rope_type": "linear", "factor": factor});
+                }
+                Scaling::Llama3 { .. } => return Err(unsupported_scaling("llama3")),
+            }
+        }
+        if kind == "gemma3_text" {
+            json["hidden_activation"] = activation.into();
+            json["query_pre_attn_scalar"] = self.head_dim.into();
+            json["sliding_window"] = self.window.into();
+            json["sliding_window_pattern"] = self.window_period.into();
+            json["rope_local_base_freq"] = self.rope.as_ref().map(|r| r.local_base).into();
+        }
+        Ok(json)
+    }
+
     fn finish(mut self, query_scalar: Option<f64>) -> Result<Config> {
         let sizes = [self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim, self.length_max];
         if sizes.contains(&0) || self.layers > LAYERS_MAX || !self.heads.is_multiple_of(self.kv_heads) {

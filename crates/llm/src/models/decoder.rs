@@ -5,10 +5,10 @@ use super::attend::{Attend, Scores};
 use super::config::Config;
 use super::layers::{FeedForward, Linear, Mlp, Moe, Norm};
 use super::packed::{Packed, is_on_host};
-use super::weights::{Matrix, Source};
+use super::weights::{Matrix, Source, Weight};
 use ir::{DType, Result};
-use tensor::Tensor;
 use tensor::control::checkpoint;
+use tensor::{Tensor, Variable};
 
 /// A layer.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Decoder {
     /// Its shape.
     pub config: Config,
     embedding: Matrix,
-    positions: Option<Tensor>,
+    positions: Option<Weight>,
     layers: Vec<Layer>,
     norm: Norm,
     /// None: the embedding is the head as well.
@@ -62,7 +62,7 @@ impl Decoder {
         let embedding = source.matrix("token_embd.weight")?.placed()?;
         let dtype = match &embedding {
             _ if is_on_host() => DType::F32,
-            Matrix::Dense(w) => w.dtype()?,
+            Matrix::Dense(w) => w.tensor().dtype()?,
             Matrix::Blocks { .. } => DType::BF16,
         };
         Ok(Decoder {
@@ -81,6 +81,16 @@ impl Decoder {
     /// Tokens of the vocabulary.
     pub fn vocabulary(&self) -> Result<usize> {
         Ok(self.embedding.sizes()?.0)
+    }
+    /// Whether the embedding is the head as well.
+    pub fn is_tied(&self) -> bool {
+        self.head.is_none()
+    }
+    /// Width of the feed-forward networks, which must be dense.
+    pub fn inner(&self) -> Result<usize> {
+        let dense = |l: &Layer| if let FeedForward::Dense(m) = &l.ffn { m.down.weight.sizes().ok() } else { None };
+        let inner = self.layers.first().and_then(dense).map(|(_, columns)| columns);
+        inner.ok_or_else(|| ir::Error::value("mixtures of experts are not saved as folders"))
     }
     /// Weights that every token is multiplied with.
     pub fn parameters(&self) -> usize {
@@ -130,6 +140,32 @@ impl Decoder {
         })
     }
 
+    /// The same, to read them.
+    pub fn adaptable(&self) -> impl Iterator<Item = &Linear> {
+        self.layers.iter().flat_map(|l| {
+            let ffn: Vec<&Linear> = match &l.ffn {
+                FeedForward::Dense(m) => m.gate.iter().chain([&m.up, &m.down]).collect(),
+                FeedForward::Experts(_) => Vec::new(),
+            };
+            l.qkv.iter().chain([&l.output]).chain(ffn)
+        })
+    }
+    /// Makes every weight a variable of 32-bit floats; returns them by their names in GGUF.
+    pub fn learn(&mut self) -> Result<Vec<(String, Variable)>> {
+        if self.rope_factors.is_some() {
+            return Err(ir::Error::value(
+                "a GGUF file with factors of rotary frequencies cannot be trained as a whole",
+            ));
+        }
+        let mut all = Vec::new();
+        self.embedding.learn("token_embd.weight", &mut all)?;
+        self.positions.iter_mut().try_for_each(|p| p.learn("position_embd.weight", &mut all))?;
+        self.layers.iter_mut().try_for_each(|l| l.learn(&mut all))?;
+        self.norm.learn(&mut all)?;
+        self.head.iter_mut().try_for_each(|h| h.learn(&mut all))?;
+        Ok(all)
+    }
+
     fn angles(&self, positions: &Tensor, base: f64) -> Result<Option<Angles>> {
         let Some(rope) = &self.config.rope else { return Ok(None) };
         let mut f = Config::frequencies(rope, base);
@@ -152,7 +188,7 @@ impl Decoder {
             x = x * c.embedding_scale;
         }
         if let Some(p) = &self.positions {
-            x = x + p.embedding(positions).cast(self.dtype);
+            x = x + p.tensor().embedding(positions).cast(self.dtype);
         }
         let base = c.rope.as_ref().map_or((0.0, 0.0), |r| (r.base, r.local_base));
         let global = self.angles(positions, base.0)?;
@@ -216,6 +252,16 @@ impl Layer {
             ffn,
             post_ffn: norm("post_ffw_norm")?,
         })
+    }
+
+    fn learn(&mut self, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        let norms = [&mut self.q_norm, &mut self.k_norm, &mut self.post_attn, &mut self.ffn_norm, &mut self.post_ffn];
+        std::iter::once(&mut self.attn_norm).chain(norms.into_iter().flatten()).try_for_each(|n| n.learn(to))?;
+        self.qkv.iter_mut().chain([&mut self.output]).try_for_each(|l| l.learn(to))?;
+        match &mut self.ffn {
+            FeedForward::Dense(mlp) => mlp.linears().try_for_each(|l| l.learn(to)),
+            FeedForward::Experts(moe) => moe.learn(to),
+        }
     }
 
     fn forward(&self, x: &Tensor, c: &Config, angles: Option<&Angles>, attention: Attention) -> Result<Tensor> {

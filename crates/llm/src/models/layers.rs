@@ -2,8 +2,8 @@
 //! quantized; adapters are variables.
 
 use super::config::{Activation, Config, Experts};
-use super::packed::Packed;
-use super::weights::{Matrix, Source};
+use super::packed::{Packed, PackedExperts};
+use super::weights::{Matrix, Source, Weight};
 use ir::{DType, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Linear {
     /// W.
     pub weight: Matrix,
     /// b.
-    pub bias: Option<Tensor>,
+    pub bias: Option<Weight>,
     /// An adapter.
     pub lora: Option<Lora>,
     packed: Packed,
@@ -90,10 +90,15 @@ impl Linear {
             None => all.iter().map(|l| l.forward(x)).collect(),
         }
     }
+    /// Makes its weights variables.
+    pub fn learn(&mut self, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        self.weight.learn(&format!("{}.weight", self.name), to)?;
+        self.bias.iter_mut().try_for_each(|b| b.learn(&format!("{}.bias", self.name), to))
+    }
     /// A product with what comes after it.
     fn finished(&self, x: &Tensor, mut y: Tensor) -> Tensor {
         if let Some(b) = &self.bias {
-            y = y + alike(b, x);
+            y = y + alike(&b.tensor(), x);
         }
         if let Some(more) = self.lora.as_ref().and_then(|l| l.added(x)) {
             y = y + more;
@@ -110,8 +115,9 @@ fn alike(w: &Tensor, x: &Tensor) -> Tensor {
 /// RMS norm or LayerNorm over the last axis.
 #[derive(Debug)]
 pub struct Norm {
-    weight: Tensor,
-    bias: Option<Tensor>,
+    name: String,
+    weight: Weight,
+    bias: Option<Weight>,
     eps: f64,
     is_layer_norm: bool,
 }
@@ -122,7 +128,7 @@ impl Norm {
         let weight = source.floats(&format!("{name}.weight"))?.into();
         let bias = format!("{name}.bias");
         let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
-        Ok(Norm { weight, bias, eps, is_layer_norm })
+        Ok(Norm { name: name.to_string(), weight, bias, eps, is_layer_norm })
     }
     /// Reads it if it is there.
     pub fn find(source: &dyn Source, name: &str, c: &Config) -> Result<Option<Norm>> {
@@ -133,12 +139,18 @@ impl Norm {
     }
     /// Its result.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let weight = alike(&self.weight, x);
+        let weight = alike(&self.weight.tensor(), x);
         if self.is_layer_norm {
-            x.layer_norm(1, Some(&weight), self.bias.as_ref().map(|b| alike(b, x)).as_ref(), self.eps)
+            let bias = self.bias.as_ref().map(|b| alike(&b.tensor(), x));
+            x.layer_norm(1, Some(&weight), bias.as_ref(), self.eps)
         } else {
             x.rms_norm(1, Some(&weight), self.eps)
         }
+    }
+    /// Makes its weights variables.
+    pub fn learn(&mut self, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        self.weight.learn(&format!("{}.weight", self.name), to)?;
+        self.bias.iter_mut().try_for_each(|b| b.learn(&format!("{}.bias", self.name), to))
     }
 }
 
@@ -209,6 +221,8 @@ impl Mlp {
 /// Experts of which a router chooses a few for each token.
 #[derive(Debug)]
 pub struct Moe {
+    /// Before the names of its matrices.
+    at: String,
     router: Linear,
     gate: Matrix,
     up: Matrix,
@@ -219,6 +233,8 @@ pub struct Moe {
     activation: Activation,
     /// Gate and up.
     packed: Packed,
+    /// Gate, up and down.
+    each: [PackedExperts; 3],
 }
 
 impl Moe {
@@ -232,6 +248,7 @@ impl Moe {
             None
         };
         Ok(Moe {
+            at: at.to_string(),
             router: Linear::load(source, &format!("{at}_gate_inp"))?,
             gate: matrix("gate")?,
             up: matrix("up")?,
@@ -240,9 +257,19 @@ impl Moe {
             experts,
             activation: c.activation,
             packed: Packed::default(),
+            each: Default::default(),
         })
     }
 
+    /// Makes its weights variables.
+    pub fn learn(&mut self, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        self.router.learn(to)?;
+        for (name, m) in [("gate", &mut self.gate), ("up", &mut self.up), ("down", &mut self.down)] {
+            m.learn(&format!("{}_{name}_exps.weight", self.at), to)?;
+        }
+        let Some((mlp, gate)) = &mut self.shared else { return Ok(()) };
+        mlp.linears().chain(gate).try_for_each(|l| l.learn(to))
+    }
     /// Weights of all experts.
     pub fn parameters(&self) -> usize {
         let count = |m: &&Matrix| m.sizes().map_or(0, |(rows, columns)| rows * columns);
@@ -254,16 +281,31 @@ impl Moe {
         [&self.router.weight, &self.gate, &self.up, &self.down].map(Matrix::byte_count).iter().sum::<usize>() + shared
     }
 
-    /// The weight of every expert for every token `[tokens, experts]`; zero for those not used.
-    fn weights(&self, x: &Tensor) -> Tensor {
+    /// The weights of the experts that each token uses, and which they are: both `[tokens, used]`.
+    fn chosen(&self, x: &Tensor) -> [Tensor; 2] {
         let p = self.router.forward(x).softmax(-1);
         let [values, index] = p.top_k(self.experts.used, -1);
         let values = if self.experts.is_normalized { &values / values.sum_keep(&[-1i64][..]) } else { values };
-        (index.one_hot(self.experts.count, DType::F32) * values.unsqueeze(-1)).sum(-2)
+        [values, index]
     }
 
-    /// The result for `[tokens, hidden]`. Every expert computes every token, and the weights choose.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// What the experts that each token uses add up to. `None` where they cannot be computed alone.
+    fn sparse(&self, x: &Tensor, [values, index]: &[Tensor; 2]) -> Result<Option<Tensor>> {
+        let (shape, used, n) = (x.shape()?, self.experts.used, self.experts.count);
+        let (tokens, hidden) = (shape[0], shape[1]);
+        let rows = x.unsqueeze(1).broadcast_to([tokens, used, hidden]).reshape([tokens * used, hidden]);
+        let index = &index.reshape([tokens * used]);
+        let [gate, up, down] = &self.each;
+        let both = gate.apply(&self.gate, n, &rows, index).zip(up.apply(&self.up, n, &rows, index));
+        let Some((gate, up)) = both else { return Ok(None) };
+        let inner = self.activation.apply(&gate) * up;
+        let Some(out) = down.apply(&self.down, n, &inner, index) else { return Ok(None) };
+        let weights = alike(&values.unsqueeze(-1), x);
+        Ok(Some((out.reshape([tokens, used, hidden]) * weights).sum(1)))
+    }
+
+    /// The same where every expert computes every token, and the weights choose: gradients reach all of them.
+    fn dense(&self, x: &Tensor, [values, index]: &[Tensor; 2]) -> Result<Tensor> {
         let (shape, n) = (x.shape()?, self.experts.count);
         let (tokens, hidden) = (shape[0], shape[1]);
         let both = self.packed.apply(&[&self.gate, &self.up], x);
@@ -274,8 +316,17 @@ impl Moe {
         let down = self.down.floats().reshape([n, hidden, width]);
         let inner = inner.reshape([tokens, n, width]).permute(&[1, 0, 2]);
         let out = inner.matmul(down.permute(&[0, 2, 1]));
-        let weights = self.weights(x).permute(&[1, 0]).unsqueeze(-1);
-        let mut y = (out * weights).sum(0);
+        let weights = (index.one_hot(n, DType::F32) * values.unsqueeze(-1)).sum(-2);
+        Ok((out * weights.permute(&[1, 0]).unsqueeze(-1)).sum(0))
+    }
+
+    /// The result for `[tokens, hidden]`.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let chosen = self.chosen(x);
+        let mut y = match self.sparse(x, &chosen)? {
+            Some(y) => y,
+            None => self.dense(x, &chosen)?,
+        };
         if let Some((mlp, gate)) = &self.shared {
             let s = mlp.forward(x);
             y = y + match gate {

@@ -13,9 +13,9 @@ pub use bert::Bert;
 pub use config::{Activation, Config, Experts, Rope, Scaling};
 pub use decoder::Decoder;
 pub use layers::{Chosen, Linear, Lora};
-pub use names::peft_name;
-pub use packed::is_on_host;
-pub use weights::{Folder, Matrix, Source};
+pub use names::{Names, peft_name};
+pub use packed::{is_on_host, placed};
+pub use weights::{Folder, Matrix, Source, Weight};
 
 use memmap2::Mmap;
 

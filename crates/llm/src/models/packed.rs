@@ -1,7 +1,7 @@
 //! Matrices in the form that a device multiplies fastest, made once: rows of several matrices in one GEMM, and on a CPU
 //! interleaved in groups of 16.
 
-use super::weights::Matrix;
+use super::weights::{Matrix, Weight};
 use crate::gguf::Format;
 use ir::blocks::{INTERLEAVED, interleave};
 use ir::{DType, Literal, Result, Source};
@@ -34,7 +34,7 @@ impl Packed {
     /// `x Wᵀ` of each matrix; `None` where they cannot be one GEMM: they are stored differently, or they change.
     pub fn apply(&self, all: &[&Matrix], x: &Tensor) -> Option<Vec<Tensor>> {
         // Gradients are those of the dequantized values: training computes with them from the first layer on.
-        if ir::is_grad_on() {
+        if ir::is_grad_on() || all.iter().any(|m| m.is_learned()) {
             return None;
         }
         let w = self.0.get_or_init(|| pack(all).unwrap_or(None)).as_ref()?;
@@ -55,6 +55,39 @@ impl Packed {
     }
 }
 
+/// The matrices of several experts below each other, of which each row of x uses one.
+#[derive(Debug, Default)]
+pub struct PackedExperts(OnceLock<Option<(Tensor, Format)>>);
+
+impl PackedExperts {
+    /// Row i of x times the transposed matrix of the expert that element i of `index` names; `None` where weights
+    /// change, gradients are recorded, or a matrix has no form that a device multiplies.
+    pub fn apply(&self, all: &Matrix, experts: usize, x: &Tensor, index: &Tensor) -> Option<Tensor> {
+        if ir::is_grad_on() || all.is_learned() {
+            return None;
+        }
+        let (w, format) = self.0.get_or_init(|| pack_experts(all, experts).unwrap_or(None)).as_ref()?;
+        Some(match is_on_host() {
+            true => x.expert_matmul_interleaved(w, index, *format, format.block() > 1, experts),
+            false => x.expert_matmul(w, index, *format, false, experts),
+        })
+    }
+}
+
+fn pack_experts(all: &Matrix, experts: usize) -> Result<Option<(Tensor, Format)>> {
+    let Some((format, literal)) = stored(all)? else { return Ok(None) };
+    let rows = literal.shape()[0];
+    let row = literal.shape()[1] * literal.dtype().size();
+    let is_whole = rows.is_multiple_of(experts) && (rows / experts).is_multiple_of(INTERLEAVED);
+    // A GPU multiplies 32 weights at a time.
+    if !is_whole || !(is_on_host() || format.weights(row)?.is_multiple_of(32)) {
+        return Ok(None);
+    }
+    let bytes = if is_on_host() { interleaved(format, literal.bytes(), row)? } else { literal.bytes().to_vec() };
+    let packed: Tensor = Literal::from_bytes(DType::U8, [rows, row], &bytes)?.into();
+    Ok(Some((placed(&packed).eval()?.clone(), format)))
+}
+
 fn float_format(dtype: DType) -> Option<Format> {
     match dtype {
         DType::F32 => Some(Format::F32),
@@ -67,7 +100,8 @@ fn float_format(dtype: DType) -> Option<Format> {
 /// A matrix's format and values; `None` for the value of a variable, which changes.
 fn stored(m: &Matrix) -> Result<Option<(Format, Literal)>> {
     let tensor = match m {
-        Matrix::Dense(w) => w,
+        Matrix::Dense(Weight::Fixed(w)) => w,
+        Matrix::Dense(Weight::Learned(_)) => return Ok(None),
         Matrix::Blocks { bytes, .. } => bytes,
     };
     if !matches!(tensor.value()?.node().source(), Source::Data) {

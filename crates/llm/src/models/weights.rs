@@ -9,13 +9,48 @@ use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use tensor::Tensor;
+use tensor::{Tensor, Variable};
+
+/// A weight: a constant of the programs that read it, or a variable that is learned.
+#[derive(Clone, Debug)]
+pub enum Weight {
+    /// As it was read.
+    Fixed(Tensor),
+    /// 32-bit floats that training changes.
+    Learned(Variable),
+}
+
+impl<T: Into<Tensor>> From<T> for Weight {
+    fn from(t: T) -> Weight {
+        Weight::Fixed(t.into())
+    }
+}
+
+impl Weight {
+    /// Its value now.
+    pub fn tensor(&self) -> Tensor {
+        match self {
+            Weight::Fixed(t) => t.clone(),
+            Weight::Learned(v) => v.tensor(),
+        }
+    }
+    /// Makes it a variable, which is added to `to` by its name in GGUF.
+    pub fn learn(&mut self, name: &str, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        let variable = match self {
+            Weight::Learned(v) => v.clone(),
+            Weight::Fixed(t) => Variable::new(name, t.cast(DType::F32).eval()?.clone())?,
+        };
+        *self = Weight::Learned(variable.clone());
+        to.push((name.to_string(), variable));
+        Ok(())
+    }
+}
 
 /// A matrix `[out, in]` whose rows are stored in blocks, or as floats.
 #[derive(Clone, Debug)]
 pub enum Matrix {
     /// Floats of 32 or 16 bits.
-    Dense(Tensor),
+    Dense(Weight),
     /// Rows of bytes.
     Blocks {
         /// `[out, bytes of a row]`.
@@ -32,14 +67,14 @@ impl Matrix {
     pub fn dense(shape: impl Into<Shape>, data: &[f32]) -> Result<Matrix> {
         Ok(Matrix::Dense(Literal::new(shape, data)?.into()))
     }
-    /// x Wᵀ. Blocks are multiplied as they are, with activations of 8 bits; where a gradient flows to x, their floats
-    /// are.
+    /// x Wᵀ. Blocks are multiplied as they are, with activations of 8 bits; where gradients are recorded, their floats
+    /// are, in every layer.
     pub fn apply(&self, x: &Tensor) -> Tensor {
         match self {
-            Matrix::Dense(w) => x.linear(&w.cast(x.dtype().unwrap_or(DType::F32)), None),
+            Matrix::Dense(w) => x.linear(&w.tensor().cast(x.dtype().unwrap_or(DType::F32)), None),
             Matrix::Blocks { bytes, format, .. } => {
-                let needs_grad = ir::is_grad_on() && x.value().is_ok_and(|v| v.node().needs_grad());
-                match needs_grad {
+                // Not asked of x: inside of a checkpoint, no argument is marked.
+                match ir::is_grad_on() {
                     true => x.linear(&bytes.dequantize(*format, x.dtype().unwrap_or(DType::F32)), None),
                     false => x.quantized_matmul(bytes, *format, is_on_host()),
                 }
@@ -49,14 +84,14 @@ impl Matrix {
     /// Rows by number, as floats of that type.
     pub fn rows(&self, index: &Tensor, dtype: DType) -> Tensor {
         match self {
-            Matrix::Dense(w) => w.embedding(index).cast(dtype),
+            Matrix::Dense(w) => w.tensor().embedding(index).cast(dtype),
             Matrix::Blocks { bytes, format, .. } => bytes.quantized_embedding(index, *format, dtype),
         }
     }
     /// In the memory of the device that computes.
     pub fn placed(self) -> Result<Matrix> {
         Ok(match self {
-            Matrix::Dense(w) => Matrix::Dense(placed(&w).eval()?.clone()),
+            Matrix::Dense(w) => Matrix::Dense(placed(&w.tensor()).eval()?.clone().into()),
             Matrix::Blocks { bytes, format, columns } => {
                 Matrix::Blocks { bytes: placed(&bytes).eval()?.clone(), format, columns }
             }
@@ -65,7 +100,7 @@ impl Matrix {
     /// The sizes `[out, in]`.
     pub fn sizes(&self) -> Result<(usize, usize)> {
         Ok(match self {
-            Matrix::Dense(w) => (w.shape()?[0], w.shape()?[1]),
+            Matrix::Dense(w) => (w.tensor().shape()?[0], w.tensor().shape()?[1]),
             Matrix::Blocks { bytes, columns, .. } => (bytes.shape()?[0], *columns),
         })
     }
@@ -73,14 +108,28 @@ impl Matrix {
     pub fn byte_count(&self) -> usize {
         let of = |t: &Tensor| t.value().map_or(0, |v| v.ty().shape.count() * v.ty().dtype.size());
         match self {
-            Matrix::Dense(w) => of(w),
+            Matrix::Dense(w) => of(&w.tensor()),
             Matrix::Blocks { bytes, .. } => of(bytes),
         }
+    }
+    /// Whether training changes it.
+    pub fn is_learned(&self) -> bool {
+        matches!(self, Matrix::Dense(Weight::Learned(_)))
+    }
+    /// Makes it a matrix of variables.
+    pub fn learn(&mut self, name: &str, to: &mut Vec<(String, Variable)>) -> Result<()> {
+        let mut weight = match self {
+            Matrix::Dense(w) => w.clone(),
+            Matrix::Blocks { .. } => self.floats().into(),
+        };
+        weight.learn(name, to)?;
+        *self = Matrix::Dense(weight);
+        Ok(())
     }
     /// The weights as 32-bit floats.
     pub fn floats(&self) -> Tensor {
         match self {
-            Matrix::Dense(w) => w.cast(DType::F32),
+            Matrix::Dense(w) => w.tensor().cast(DType::F32),
             Matrix::Blocks { bytes, format, .. } => bytes.dequantize(*format, DType::F32),
         }
     }
@@ -143,7 +192,7 @@ impl Source for Gguf {
         let rows = info.shape.count().checked_div(columns).unwrap_or(0);
         let bytes = self.bytes(name)?;
         if let Some(dtype) = dtype_of(info.format) {
-            return Ok(Matrix::Dense(mapped(self.map(), bytes, rows, dtype)?));
+            return Ok(Matrix::Dense(mapped(self.map(), bytes, rows, dtype)?.into()));
         }
         Ok(Matrix::Blocks { bytes: mapped(self.map(), bytes, rows, DType::U8)?, format: info.format, columns })
     }
@@ -254,7 +303,7 @@ impl Source for Folder {
             return Ok(Matrix::Dense(all.into()));
         }
         if self.names.is_transposed(name) {
-            return Ok(Matrix::Dense(Tensor::from(self.floats(name)?).transpose(0, 1).eval()?.clone()));
+            return Ok(Matrix::Dense(Tensor::from(self.floats(name)?).transpose(0, 1).eval()?.clone().into()));
         }
         let own = self.names.of(name);
         let e = self.tensors.get(&own).ok_or_else(|| Error::format(format!("there is no tensor {own:?}")))?;
@@ -262,7 +311,7 @@ impl Source for Folder {
         let columns = e.shape.last().copied().unwrap_or(1);
         let rows = e.shape.iter().product::<usize>().checked_div(columns).unwrap_or(0);
         match dtype_of(format).filter(|_| self.names.norm_offset(name) == 0.0) {
-            Some(dtype) => Ok(Matrix::Dense(mapped(&e.map, bytes, rows, dtype)?)),
+            Some(dtype) => Ok(Matrix::Dense(mapped(&e.map, bytes, rows, dtype)?.into())),
             None => Ok(Matrix::Dense(self.floats(name)?.into())),
         }
     }

@@ -5,32 +5,114 @@ use super::failure::Failure;
 use super::stream::Writer;
 use crate::engine::{Event, Reason, Usage};
 use crate::tools::Part;
+use axum::http::StatusCode;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-/// What a request of this interface is in that of chat.
-pub fn as_chat(body: &Json) -> Result<Json, Failure> {
+/// Responses that are kept at most, and their bytes; the oldest go first.
+const KEPT_MAX: usize = 1000;
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// A response, and the conversation that ends with it.
+struct Kept {
+    id: String,
+    body: Json,
+    messages: Vec<Json>,
+    bytes: usize,
+}
+
+/// Responses that later requests may name, in memory.
+#[derive(Default)]
+pub struct Store(Mutex<VecDeque<Kept>>);
+
+impl Store {
+    /// The conversation that ends with a response.
+    fn messages(&self, id: &str) -> Option<Vec<Json>> {
+        self.0.lock().iter().find(|k| k.id == id).map(|k| k.messages.clone())
+    }
+    /// A response.
+    pub fn get(&self, id: &str) -> Result<Json, Failure> {
+        self.0.lock().iter().find(|k| k.id == id).map(|k| k.body.clone()).ok_or_else(|| absent(id))
+    }
+    /// Forgets a response.
+    pub fn remove(&self, id: &str) -> Result<Json, Failure> {
+        let mut all = self.0.lock();
+        let at = all.iter().position(|k| k.id == id).ok_or_else(|| absent(id))?;
+        all.remove(at);
+        Ok(json!({"id": id, "object": "response", "deleted": true}))
+    }
+    fn keep(&self, body: &Json, messages: Vec<Json>) {
+        let bytes = messages.iter().chain([body]).map(|m| m.to_string().len()).sum();
+        let mut all = self.0.lock();
+        all.push_back(Kept { id: body["id"].as_str().unwrap_or_default().into(), body: body.clone(), messages, bytes });
+        while all.len() > KEPT_MAX || all.iter().map(|k| k.bytes).sum::<usize>() > KEPT_BYTES_MAX {
+            all.pop_front();
+        }
+    }
+}
+
+fn absent(id: &str) -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, format!("the response {id:?} does not exist"))
+}
+
+/// A request of this interface: as it was asked, as one of chat, and where its answer is kept.
+pub struct Asked {
+    body: Json,
+    /// The same for chat.
+    pub chat: Json,
+    kept: Option<(Arc<Store>, Vec<Json>)>,
+}
+
+impl Asked {
+    /// Reads a request, which may continue a kept response.
+    pub fn read(body: Json, store: &Arc<Store>) -> Result<Asked, Failure> {
+        let before = match &body["previous_response_id"] {
+            Json::Null => Vec::new(),
+            Json::String(id) => {
+                let e = || Failure::invalid("previous_response_id", format!("the response {id:?} is not kept"));
+                store.messages(id).ok_or_else(e)?
+            }
+            _ => return Err(Failure::invalid("previous_response_id", "previous_response_id must be a text")),
+        };
+        let keeps = super::request::flag_or(&body, "store", true)?;
+        let (chat, messages) = as_chat(&body, before)?;
+        let kept = keeps.then(|| (store.clone(), messages));
+        Ok(Asked { body, chat, kept })
+    }
+    /// Keeps an answer that is complete.
+    fn keep(&mut self, response: &Json) {
+        let Some((store, mut messages)) = self.kept.take() else { return };
+        for i in response["output"].as_array().into_iter().flatten() {
+            if item(i, &mut messages).is_err() {
+                return;
+            }
+        }
+        store.keep(response, messages);
+    }
+}
+
+/// What a request of this interface is in that of chat, and the conversation without instructions.
+fn as_chat(body: &Json, before: Vec<Json>) -> Result<(Json, Vec<Json>), Failure> {
     let unsupported =
         |key: &'static str, instead: &str| Failure::invalid(key, format!("{key} is not supported: {instead}"));
-    if !body["previous_response_id"].is_null() || !body["conversation"].is_null() {
-        let key = if body["conversation"].is_null() { "previous_response_id" } else { "conversation" };
-        return Err(unsupported(key, "nothing is stored; send the whole conversation as input"));
+    if !body["conversation"].is_null() {
+        return Err(unsupported("conversation", "name the previous_response_id, or send the whole conversation"));
     }
     if body["background"] == true {
         return Err(unsupported("background", "wait for the answer, or stream it"));
     }
     let mut chat = body.clone();
-    let mut messages = Vec::new();
-    if let Some(text) = body["instructions"].as_str() {
-        messages.push(json!({"role": "system", "content": text}));
-    }
+    let mut messages = before;
     match &body["input"] {
         Json::String(text) => messages.push(json!({"role": "user", "content": text})),
         Json::Array(items) => items.iter().try_for_each(|i| item(i, &mut messages))?,
         _ => return Err(Failure::invalid("input", "input must be a text or a list of items")),
     }
-    chat["messages"] = Json::Array(messages);
+    let instructions = body["instructions"].as_str().map(|text| json!({"role": "system", "content": text}));
+    chat["messages"] = instructions.into_iter().chain(messages.iter().cloned()).collect();
     chat["max_completion_tokens"] = body["max_output_tokens"].clone();
     chat["tools"] = match &body["tools"] {
         Json::Array(all) => Json::Array(all.iter().map(tool).collect::<Result<_, _>>()?),
@@ -44,7 +126,7 @@ pub fn as_chat(body: &Json) -> Result<Json, Failure> {
         Some("json_schema") => json!({"type": "json_schema", "json_schema": format}),
         _ => format.clone(),
     };
-    Ok(chat)
+    Ok((chat, messages))
 }
 
 fn tool(t: &Json) -> Result<Json, Failure> {
@@ -134,7 +216,8 @@ fn echoed(body: &Json) -> Json {
         "metadata": or("metadata", json!({})), "parallel_tool_calls": or("parallel_tool_calls", json!(true)),
         "temperature": body["temperature"], "top_p": body["top_p"], "tool_choice": or("tool_choice", json!("auto")),
         "tools": or("tools", json!([])), "text": or("text", json!({"format": {"type": "text"}})),
-        "truncation": "disabled", "store": false, "previous_response_id": null, "error": null,
+        "truncation": "disabled", "store": or("store", json!(true)),
+        "previous_response_id": body["previous_response_id"], "error": null,
     })
 }
 
@@ -160,19 +243,22 @@ fn status(reason: Reason) -> &'static str {
 }
 
 /// A whole answer.
-pub fn whole(head: &Head, body: &Json, c: &Completion, used: Usage) -> Json {
+pub fn whole(head: &Head, mut asked: Asked, c: &Completion, used: Usage) -> Json {
     let (text, calls) = head.parts(&c.text);
     let mut items = Vec::new();
     if !text.is_empty() || calls.is_empty() {
         items.push(Item::Message { id: message_id(), text });
     }
     items.extend(calls.into_iter().map(|call| Item::Call { id: call_id().replace("call_", "fc_"), call }));
-    response(head, &echoed(body), status(c.reason), &items, Some(used))
+    let response = response(head, &echoed(&asked.body), status(c.reason), &items, Some(used));
+    asked.keep(&response);
+    response
 }
 
 /// Events of an answer.
 pub struct Events {
     head: Head,
+    asked: Asked,
     echo: Json,
     calls: Option<Calls>,
     items: Vec<Item>,
@@ -183,10 +269,10 @@ pub struct Events {
 }
 
 impl Events {
-    pub fn new(head: Head, body: &Json) -> Events {
+    pub fn new(head: Head, asked: Asked) -> Events {
         let calls = head.parser();
-        let (items, echo) = (Vec::new(), echoed(body));
-        Events { head, echo, calls, items, is_open: false, has_begun: false, number: 0 }
+        let (items, echo) = (Vec::new(), echoed(&asked.body));
+        Events { head, asked, echo, calls, items, is_open: false, has_begun: false, number: 0 }
     }
     fn send(&mut self, kind: &str, mut fields: Json, out: &mut VecDeque<Bytes>) {
         (fields["type"], fields["sequence_number"]) = (json!(kind), json!(self.number));
@@ -290,6 +376,7 @@ impl Writer for Events {
         self.close(out);
         let status = status(reason);
         let body = response(&self.head, &self.echo, status, &self.items, Some(used));
+        self.asked.keep(&body);
         self.send(&format!("response.{status}"), json!({"response": body}), out);
         true
     }

@@ -45,6 +45,7 @@ pub struct Api {
     created: u64,
     keys: Option<Keys>,
     is_draining: AtomicBool,
+    responses: Arc<responses::Store>,
 }
 
 fn now() -> u64 {
@@ -59,9 +60,9 @@ fn internal(e: impl std::fmt::Display) -> Failure {
 }
 
 /// How an answer is written.
-enum Form<'a> {
+enum Form {
     Choices,
-    Response(&'a Json),
+    Response(responses::Asked),
 }
 
 impl Api {
@@ -86,6 +87,7 @@ impl Api {
             created: now(),
             keys,
             is_draining: AtomicBool::new(false),
+            responses: Arc::default(),
         }
     }
     /// The encoder embeds and re-ranks, not the language model.
@@ -192,7 +194,7 @@ impl Api {
         mut head: Head,
         prompts: Vec<Vec<u32>>,
         mut w: Wanted,
-        form: Form<'_>,
+        form: Form,
     ) -> Result<Response, Failure> {
         (head.has_logprobs, head.top, head.streams_usage) =
             (w.has_logprobs, w.generation.sampling.logprobs, w.streams_usage);
@@ -218,7 +220,7 @@ impl Api {
                 if w.streams {
                     return Ok(match form {
                         Form::Choices => streamed(Chunks::new(head, count), from, tickets),
-                        Form::Response(body) => streamed(responses::Events::new(head, body), from, tickets),
+                        Form::Response(asked) => streamed(responses::Events::new(head, asked), from, tickets),
                     });
                 }
                 let (done, used) = collect(from, count).await?;
@@ -235,7 +237,7 @@ impl Api {
         }
         Ok(json_response(&match form {
             Form::Choices => head.whole(&done, used),
-            Form::Response(body) => responses::whole(&head, body, &done[0], used),
+            Form::Response(asked) => responses::whole(&head, asked, &done[0], used),
         }))
     }
 
@@ -369,6 +371,7 @@ pub fn router(api: Arc<Api>, body_max: usize) -> Router {
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(complete))
         .route("/v1/responses", post(respond))
+        .route("/v1/responses/{id}", get(response).delete(forget_response))
         .route("/v1/embeddings", post(embed))
         .route("/v1/rerank", post(rerank))
         .route("/v2/rerank", post(rerank))
@@ -413,12 +416,19 @@ async fn chat(State(api): Held, body: Bytes) -> Answered {
     converse(&api, &parsed(&body)?, None).await
 }
 async fn respond(State(api): Held, body: Bytes) -> Answered {
-    let body = parsed(&body)?;
-    converse(&api, &responses::as_chat(&body)?, Some(&body)).await
+    let mut asked = responses::Asked::read(parsed(&body)?, &api.responses)?;
+    let chat = asked.chat.take();
+    converse(&api, &chat, Some(asked)).await
+}
+async fn response(State(api): Held, Path(id): Path<String>) -> Answered {
+    api.responses.get(&id).map(|r| json_response(&r))
+}
+async fn forget_response(State(api): Held, Path(id): Path<String>) -> Answered {
+    api.responses.remove(&id).map(|r| json_response(&r))
 }
 
 /// Answers a conversation: as chat, or as a response to `asked`.
-async fn converse(api: &Api, body: &Json, asked: Option<&Json>) -> Answered {
+async fn converse(api: &Api, body: &Json, asked: Option<responses::Asked>) -> Answered {
     let (model, adapter) = api.named(body)?;
     let mut wanted = Wanted::read(&model, body, true, api.draft)?;
     wanted.generation.adapter = adapter;
