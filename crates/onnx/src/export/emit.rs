@@ -49,6 +49,18 @@ impl<'a> Emitter<'a> {
             at: 0,
         }
     }
+    /// Collects the nodes of a graph inside of this one, given also at other sizes. It sees the names outside, so its own
+    /// differ from them; `leave` takes them over.
+    pub fn enter<'b>(&mut self, other: Option<&'b Graph>) -> Emitter<'b>
+    where
+        'a: 'b,
+    {
+        Emitter { used: std::mem::take(&mut self.used), ..Emitter::new(other, self.free) }
+    }
+    /// Ends a graph inside of this one.
+    pub fn leave(&mut self, inner: &mut Emitter<'_>) {
+        self.used = std::mem::take(&mut inner.used);
+    }
     /// A name that no other value has.
     pub fn unique(&mut self, base: &str) -> String {
         let mut name = base.to_string();

@@ -8,7 +8,7 @@ mod rows;
 use crate::element::Elem;
 use crate::wire::Writer;
 use emit::{Emitter, Free};
-use ir::{DType, Error, ErrorKind, Graph, Literal, Result, Slot, Type};
+use ir::{DType, Error, ErrorKind, Graph, Literal, Meaning, Result, Slot, Type};
 use std::path::Path;
 use tensor::{Exported, ExportedInput, Tensor};
 
@@ -158,20 +158,25 @@ impl Export {
             return Err(Error::value(e).in_op("onnx"));
         }
         let second = if free.is_empty() { None } else { Some(trace(true)?) };
-        if let Some(s) = &second {
-            let same = s.graph.nodes.len() == first.graph.nodes.len()
-                && s.graph
-                    .nodes
-                    .iter()
-                    .zip(&first.graph.nodes)
-                    .all(|(a, b)| a.op.name == b.op.name && a.inputs == b.inputs);
-            if !same {
-                let e = "the function does something else at other sizes: export it with fixed sizes";
-                return Err(Error::value(e).in_op("onnx"));
-            }
-        }
+        check_same(&first.graph, second.as_ref().map(|s| &s.graph))?;
         Ok((first, second, free))
     }
+}
+
+/// A graph must have the same nodes at other sizes.
+fn check_same(graph: &Graph, other: Option<&Graph>) -> Result<()> {
+    let Some(other) = other else { return Ok(()) };
+    let is_same = other.nodes.len() == graph.nodes.len()
+        && other.nodes.iter().zip(&graph.nodes).all(|(a, b)| {
+            // A constant is written as it is.
+            let is_kept = !matches!(a.op.meaning, Meaning::Const) || a.outs == b.outs;
+            a.op.name == b.op.name && a.inputs == b.inputs && is_kept
+        });
+    if is_same {
+        return Ok(());
+    }
+    let e = "the function does something else at other sizes: export it with fixed sizes";
+    Err(Error::value(e).in_op("onnx"))
 }
 
 /// The element type that a type is written as.

@@ -65,6 +65,7 @@ const OTHERS: &[&str] = &[
     "conv",
     "conv_input_grad",
     "cumsum",
+    "erfc",
     "exp2",
     "expm1",
     "flip",
@@ -73,6 +74,7 @@ const OTHERS: &[&str] = &[
     "gather",
     "gelu",
     "gelu_tanh",
+    "index_add",
     "iota",
     "is_finite",
     "layer_norm",
@@ -92,6 +94,7 @@ const OTHERS: &[&str] = &[
     "pad",
     "permute",
     "prod",
+    "quantize_static",
     "rem",
     "reshape",
     "rsqrt",
@@ -101,6 +104,8 @@ const OTHERS: &[&str] = &[
     "slice",
     "softmax",
     "square",
+    "static_conv",
+    "static_linear",
     "sum",
     "take",
     "top_k",
@@ -230,6 +235,11 @@ fn other(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<Option<Stri
                 e.node("Sub", &[&s, &one], &[])
             }
         }
+        "erfc" => {
+            let one = e.number(dtype, 1.0);
+            let y = e.node("Erf", &[x[0]], &[]);
+            e.node("Sub", &[&one, &y], &[])
+        }
         "log2" | "log10" => {
             let l = e.node("Log", &[x[0]], &[]);
             let base = e.number(dtype, if n.op.name == "log2" { 2f64.ln() } else { 10f64.ln() });
@@ -302,6 +312,17 @@ fn other(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<Option<Stri
         "gather" => e.node("GatherElements", x, &[("axis", A::Int(c.axis()?))]),
         "scatter" => e.node("ScatterElements", x, &[("axis", A::Int(c.axis()?))]),
         "scatter_add" => e.node("ScatterElements", x, &[("axis", A::Int(c.axis()?)), ("reduction", A::Text("add"))]),
+        "index_add" => {
+            // The index of a slice as that of each of its elements.
+            let axis = c.axis()?;
+            let mut form = vec![1; c.types[0].shape.rank()];
+            form[axis as usize] = -1;
+            let (form, sizes) = (e.ints(&form), e.node("Shape", &[x[2]], &[]));
+            let index = e.node("Reshape", &[x[1], &form], &[]);
+            let index = e.node("Expand", &[&index, &sizes], &[]);
+            let attributes = [("axis", A::Int(axis)), ("reduction", A::Text("add"))];
+            e.node("ScatterElements", &[x[0], &index, x[2]], &attributes)
+        }
         "cumsum" => {
             let axis = e.constant(Literal::scalar(c.axis()?));
             let wide = if c.dtype() == dtype { x[0].to_string() } else { e.cast(x[0], dtype) };
@@ -309,7 +330,20 @@ fn other(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<Option<Stri
         }
         "layer_norm" => layer_norm(e, c)?,
         "batch_norm" => batch_norm(e, c)?,
-        "conv" | "conv_input_grad" => conv(e, c)?,
+        "conv" | "conv_input_grad" => conv(e, c, x[0], x[1], None)?,
+        "quantize_static" => {
+            let (step, zero) = steps(e, c, dtype)?;
+            e.node("QuantizeLinear", &[x[0], &step, &zero], &[])
+        }
+        "static_conv" => {
+            let (a, b) = dequantized(e, c, 0)?;
+            conv(e, c, &a, &b, Some(x[3]))?
+        }
+        "static_linear" => {
+            let (a, b) = dequantized(e, c, 1)?;
+            let y = e.node("MatMul", &[&a, &b], &[]);
+            e.node("Add", &[&y, x[3]], &[])
+        }
         "max_pool" | "avg_pool" => return pool(e, graph, c),
         "top_k" => return top_k(e, c),
         "scan" | "cond" => return control(e, c),
@@ -358,13 +392,26 @@ fn batch_norm(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<String> {
     Ok(e.node("BatchNormalization", &[c.x[0], &weight, &bias, c.x[1], c.x[2]], &[("epsilon", A::Float(eps))]))
 }
 
-fn conv(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<String> {
+/// The size of a step and its zero, as `QuantizeLinear` takes them.
+fn steps(e: &mut Emitter<'_>, c: &Node<'_>, dtype: DType) -> Result<(String, String)> {
+    Ok((e.number(DType::F32, c.n.attrs.float("step")?), e.number(dtype, 0.0)))
+}
+
+/// The operands of a quantized layer as floats, whose weight has outputs along an axis.
+fn dequantized(e: &mut Emitter<'_>, c: &Node<'_>, axis: i64) -> Result<(String, String)> {
+    let (step, zero) = steps(e, c, c.dtype())?;
+    let a = e.node("DequantizeLinear", &[c.x[0], &step, &zero], &[]);
+    let b = e.node("DequantizeLinear", &[c.x[1], c.x[2]], &[("axis", A::Int(axis))]);
+    Ok((a, b))
+}
+
+fn conv(e: &mut Emitter<'_>, c: &Node<'_>, x: &str, weight: &str, bias: Option<&str>) -> Result<String> {
     let a = &c.n.attrs;
     let (stride, dilation, groups) = (a.ints("stride")?, a.ints("dilation")?, a.int("groups")?);
     let (mut lo, mut hi) = (a.ints("padding_lo")?.to_vec(), a.ints("padding_hi")?.to_vec());
     let rank = stride.len();
     let kernel: Vec<i64> = c.types[1].shape[2..].iter().map(|&d| d as i64).collect();
-    let mut x = c.x[0].to_string();
+    let mut x = x.to_string();
     let is_transposed = c.n.op.name == "conv_input_grad";
     if !is_transposed && lo.iter().chain(&hi).any(|&p| p < 0) {
         // ONNX's convolution does not crop.
@@ -392,7 +439,8 @@ fn conv(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<String> {
     if is_transposed {
         attributes.push(("output_padding", A::Ints(&more)));
     }
-    Ok(e.node(if is_transposed { "ConvTranspose" } else { "Conv" }, &[&x, c.x[1]], &attributes))
+    let operands: Vec<&str> = [&x, weight].into_iter().chain(bias).collect();
+    Ok(e.node(if is_transposed { "ConvTranspose" } else { "Conv" }, &operands, &attributes))
 }
 
 fn pool(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<Option<String>> {
@@ -445,7 +493,8 @@ fn top_k(e: &mut Emitter<'_>, c: &Node<'_>) -> Result<Option<String>> {
 /// Ops that move elements.
 fn moved(e: &mut Emitter<'_>, graph: &Graph, c: &Node<'_>) -> Result<String> {
     let (n, x) = (c.n, &c.x);
-    let shape = &c.types[0].shape;
+    // `iota` has no input.
+    let shape = &c.types.first().unwrap_or(&n.outs[0]).shape;
     Ok(match n.op.name {
         "reshape" => {
             let other = e.other_ints("shape");
