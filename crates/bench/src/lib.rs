@@ -9,6 +9,7 @@ mod dense;
 mod gpu;
 mod harness;
 mod language;
+pub mod nets;
 mod roofline;
 mod vision;
 

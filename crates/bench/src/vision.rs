@@ -86,7 +86,7 @@ impl Block {
 }
 
 #[derive(nn::Module)]
-struct ResNet {
+pub(crate) struct ResNet {
     stem: Normed,
     /// The stem halves its result once more, as for large pictures.
     pooled: bool,
@@ -95,7 +95,7 @@ struct ResNet {
 }
 
 impl ResNet {
-    fn new(large: bool) -> Result<ResNet> {
+    pub(crate) fn new(large: bool) -> Result<ResNet> {
         let mut init = Init::new();
         let stem = if large { Normed::new(&mut init, 3, 64, 7, 2)? } else { Normed::new(&mut init, 3, 64, 3, 1)? };
         let (mut blocks, mut inputs) = (Vec::new(), 64);
@@ -114,7 +114,7 @@ impl ResNet {
         init.linear(&last)?;
         Ok(ResNet { stem, pooled: large, blocks, last })
     }
-    fn forward(&self, x: &Tensor) -> Tensor {
+    pub(crate) fn forward(&self, x: &Tensor) -> Tensor {
         let mut h = self.stem.forward(x).relu();
         if self.pooled {
             h = h.max_pool2d(3, MaxPoolOptions::new().stride(2).padding(1));

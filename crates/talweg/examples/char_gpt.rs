@@ -3,7 +3,11 @@
 //!
 //! ```text
 //! cargo run --release -p talweg --example char_gpt -- input.txt
+//! cargo run --release -p talweg --example char_gpt -- input.txt models/gpt    # exports it too
+//! talweg build models/gpt --target wasm32 -o web/model.wasm
 //! ```
+//! The page `crates/edge/web/text.html` writes text with the last of them.
+//!
 //! Without a file it reads this project's own description, which is short. On
 //! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare) it takes
 //! 65 s on two cores. The loss on the last tenth of the text is **1.89** by nanoGPT's estimate over 20
@@ -16,6 +20,7 @@
 //! ```
 
 use talweg::data::{Batch, Chars, Text, Tokenizer};
+use talweg::export::Export;
 use talweg::generator::next_key;
 use talweg::nn::AttentionOptions;
 use talweg::nn::schedule::{Cosine, Warmup};
@@ -135,7 +140,24 @@ fn main() -> Result<()> {
         .report(Bar::new())
         .fit_jit(&["input", "target"], |batch| Ok(model.loss(&batch[0], &batch[1])))?;
     println!("loss over the whole validation part: {:.4}\n", no_grad(|| mean_loss(&model, &mut all))?);
-    write(&model, &alphabet, letters)
+    write(&model, &alphabet, letters)?;
+    match std::env::args().nth(2) {
+        Some(dir) => export(&model, &alphabet, &dir),
+        None => Ok(()),
+    }
+}
+
+/// Writes the model, and beside it its alphabet as a list of characters.
+fn export(model: &Gpt, alphabet: &Chars, dir: &str) -> Result<()> {
+    let context = Tensor::zeros_of([1, CONTEXT], DType::I64);
+    let export = Export::new("gpt").input("characters", &context, &["", ""]).outputs(&["scores"]);
+    export.write(dir, |x| Ok(vec![model.forward(&x[0])]))?;
+    let characters =
+        (0..alphabet.size() as u32).map(|c| alphabet.decode(&[c])).collect::<talweg::data::Result<Vec<_>>>()?;
+    let list = serde_json::to_string(&characters).map_err(|e| Error::value(e.to_string()))?;
+    std::fs::write(format!("{dir}/alphabet.json"), list)?;
+    println!("talweg build {dir} --target wasm32");
+    Ok(())
 }
 
 /// Mean loss a character.

@@ -7,6 +7,7 @@ pub use parallel::*;
 
 use crate::{Error, Result};
 use std::sync::{Arc, OnceLock};
+use tensor::{AmbientMesh, MeshScope};
 
 static JOB: OnceLock<Result<Arc<Job>>> = OnceLock::new();
 
@@ -15,6 +16,12 @@ inventory::submit! {
         Ok(job) => Ok(job.clone()),
         Err(e) => Err(Error { message: format!("joining the other workers: {}", e.message), ..e.clone() }),
     })
+}
+
+static MESH_SCOPE: OnceLock<Result<Option<Arc<MeshScope>>>> = OnceLock::new();
+
+inventory::submit! {
+    AmbientMesh(|| MESH_SCOPE.get_or_init(mesh_from_env).clone())
 }
 
 /// The program ends: tells the launcher, if it has joined a job.

@@ -109,6 +109,7 @@ pub use tensor::{Draws, Wrt, backward, grad, no_grad, vjp, vmap, vmap_drawing};
 // Where and how a program computes.
 pub use cpu::pool::{set_threads, threads};
 pub use runtime::devices;
+pub use tensor::{Mesh, MeshScope, Plan, with_mesh};
 pub use tensor::{Profile, autocast, check_numerics, chosen_device, device, profile, set_device};
 // Files.
 pub use tensor::{files, load, load_npy, save, save_npy};
@@ -154,6 +155,8 @@ pub mod linalg {
 // For ops, passes and devices of one's own: these follow the inside and change with it.
 pub use ::ir;
 pub use ::runtime;
+#[cfg(feature = "wgpu")]
+use talweg_wgpu as _;
 pub use tensor::{custom, engine, engine_named, find, table};
 
 /// Helpers of op rows: type rules and gradient rules.

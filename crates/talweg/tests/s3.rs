@@ -33,7 +33,7 @@ impl Drop for Moto {
 impl Moto {
     fn start() -> Option<Moto> {
         let program = std::env::var("TALWEG_MOTO").unwrap_or_else(|_| "moto_server".to_string());
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = testkit::free_ports(1);
         let started = Command::new(&program)
             .args(["-H", "127.0.0.1", "-p", &port.to_string()])
             .stdout(Stdio::null())

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         ["deny"] => ci::deny(&mut Vec::new()),
         ["package"] => ci::package(),
         ["book"] => book::build(),
-        ["python"] => python::check(),
+        ["python"] => python::check().map(|_| ()),
         ["tidy"] => tidy::check(),
         ["fmt"] => ci::rewrite(),
         _ => Err(USAGE.to_string()),

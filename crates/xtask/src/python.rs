@@ -9,8 +9,8 @@ use std::time::Instant;
 /// What the tests need beside the package.
 const PACKAGES: &[&str] = &["numpy>=1.26", "pytest>=8", "mypy>=1.11"];
 
-/// Runs the Python tests and examples.
-pub fn check() -> Result<(), String> {
+/// Runs the Python tests and examples. Tests that fail are run once more; returns whether they passed then.
+pub fn check() -> Result<Option<String>, String> {
     println!("== python");
     let start = Instant::now();
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
@@ -22,10 +22,20 @@ pub fn check() -> Result<(), String> {
         c.args(args).env("PYTHONPATH", &package).env("TALWEG_QUICK", "1");
         c
     };
-    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"];
-    let status = command(&args).status().map_err(|e| format!("{}: {e}", python.display()))?;
-    if !status.success() {
-        return Err(format!("python {} failed", args.join(" ")));
+    let cache = fs::canonicalize(&target).map_err(|e| format!("{}: {e}", target.display()))?.join("pytest-cache");
+    let cache = format!("cache_dir={}", cache.display());
+    let pytest = |more: &[&str]| -> Result<bool, String> {
+        let args = [&["-m", "pytest", "-q", "-o", &cache, "python/tests"], more].concat();
+        let status = command(&args).status().map_err(|e| format!("{}: {e}", python.display()))?;
+        Ok(status.success())
+    };
+    let mut flaky = None;
+    if !pytest(&["--cache-clear"])? {
+        println!("== python: failures, once more");
+        if !pytest(&["--last-failed"])? {
+            return Err("pytest python/tests failed".to_string());
+        }
+        flaky = Some("python/tests".to_string());
     }
     let mut examples: Vec<PathBuf> = list(Path::new("python/examples"))?;
     examples.retain(|p| p.extension().is_some_and(|e| e == "py"));
@@ -38,31 +48,62 @@ pub fn check() -> Result<(), String> {
         halves.into_iter().try_for_each(|h| h.join().unwrap_or_else(|_| Err("a thread panicked".into())))
     })?;
     println!("== python: {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
+    Ok(flaky)
 }
 
-/// Clients and tools of others that talk to `talweg serve`.
-const CLIENTS: &[&str] =
-    &["numpy>=1.26", "pytest>=8", "tritonclient[http,grpc]>=2.50", "kserve>=0.15", "schemathesis>=4", "openai>=2"];
+/// A library of others that tests compare with or talk to, in an environment of its own.
+pub struct Peer {
+    /// What is tested.
+    pub what: &'static str,
+    venv: &'static str,
+    packages: &'static [&'static str],
+    tests: &'static [&'static str],
+}
 
-/// Tests the inference server with clients of others, in an environment of their own; the inner error says that they
-/// cannot be installed.
-pub fn serving_clients() -> Result<Result<(), String>, String> {
-    println!("== clients of the inference server");
+/// Every peer of the Python tests; the other tests have run with the rest.
+pub const PEERS: &[Peer] = &[
+    Peer {
+        what: "clients of the inference server",
+        venv: "clients-venv",
+        packages: &[
+            "numpy>=1.26",
+            "pytest>=8",
+            "tritonclient[http,grpc]>=2.50",
+            "kserve>=0.15",
+            "schemathesis>=4",
+            "openai>=2",
+        ],
+        tests: &["test_serve_clients.py", "test_llm_clients.py"],
+    },
+    Peer {
+        what: "programs of JAX",
+        venv: "jax-venv",
+        packages: &["numpy>=1.26", "pytest>=8", "jax>=0.10", "flatbuffers>=25"],
+        tests: &["test_from_jax.py"],
+    },
+    Peer {
+        what: "exported models in ONNX Runtime",
+        venv: "onnx-venv",
+        packages: &["numpy>=1.26", "pytest>=8", "onnxruntime>=1.20"],
+        tests: &["test_onnx_examples.py"],
+    },
+];
+
+/// Runs the tests with a peer; the inner error says that it cannot be installed.
+pub fn peer(peer: &Peer) -> Result<Result<(), String>, String> {
+    println!("== {}", peer.what);
     let start = Instant::now();
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
-    let python = match environment(&target.join("clients-venv"), CLIENTS) {
+    let python = match environment(&target.join(peer.venv), peer.packages) {
         Ok(python) => python,
         Err(e) => return Ok(Err(e)),
     };
-    // The other tests of the server have run with the rest.
-    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
-    let files = ["test_serve_clients.py", "test_llm_clients.py"].map(|f| format!("python/tests/{f}"));
     let mut tests = Command::new(&python);
-    tests.args(args).args(files).env("PYTHONPATH", target.join("python"));
+    tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    tests.args(peer.tests.iter().map(|f| format!("python/tests/{f}"))).env("PYTHONPATH", target.join("python"));
     let status = tests.status().map_err(|e| format!("{}: {e}", python.display()))?;
-    println!("== clients of the inference server: {:.0} s", start.elapsed().as_secs_f64());
-    if status.success() { Ok(Ok(())) } else { Err("clients of the inference server failed".into()) }
+    println!("== {}: {:.0} s", peer.what, start.elapsed().as_secs_f64());
+    if status.success() { Ok(Ok(())) } else { Err(format!("{} failed", peer.what)) }
 }
 
 /// Runs examples one after the other; the words of one that fails are its error.

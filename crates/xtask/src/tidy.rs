@@ -13,25 +13,27 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("runtime", &["ir", "passes"], &[]),
     ("cpu", &["ir", "passes", "runtime"], &["ops"]),
     ("cuda", &["ir", "passes", "runtime"], &["ops", "testkit"]),
+    ("wgpu", &["ir", "passes", "runtime", "wgpu"], &["ops"]), // its library has its name
     ("ops", &["ir", "passes", "runtime"], &["cpu"]),
-    ("tensor", &["ir", "passes", "runtime", "ops"], &["cpu"]),
+    ("sim", &[], &[]),
+    ("tensor", &["ir", "passes", "runtime", "ops", "sim"], &["cpu"]),
     ("model", &["ir", "runtime", "tensor"], &["cpu"]),
     ("onnx", &["ir", "passes", "tensor", "model"], &["cpu"]),
+    ("edge", &["ir", "passes", "cpu"], &["model", "tensor", "testkit"]),
     ("serve", &["ir", "model"], &["tensor"]),
     ("data", &["ir"], &[]),
     ("net", &[], &[]),
     ("dist", &["net"], &["data", "testkit"]),
-    ("sim", &[], &[]),
     ("nn-derive", &[], &[]),
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("llm", &["ir", "tensor", "nn", "serve"], &["cpu"]),
-    ("parallel", &["ir", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
-    ("bench", &["runtime", "cpu", "cuda", "tensor", "nn"], &[]),
+    ("parallel", &["ir", "sim", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
+    ("bench", &["runtime", "cpu", "cuda", "tensor", "model", "nn"], &[]),
     (
         "talweg",
         &[
-            "ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "onnx", "serve", "llm", "nn", "data", "dist",
-            "parallel", "bench",
+            "ir", "passes", "runtime", "cpu", "cuda", "wgpu", "sim", "tensor", "model", "onnx", "edge", "serve", "llm",
+            "nn", "data", "dist", "parallel", "bench",
         ],
         &["testkit"],
     ),
@@ -45,7 +47,7 @@ const NAME_NO_DEVICE: &[&str] = &["ir", "passes", "runtime", "ops", "tensor", "d
 
 /// Crates whose messages are events of `runtime::log`; they print nothing.
 const PRINT_NOTHING: &[&str] =
-    &["ir", "passes", "runtime", "cpu", "cuda", "ops", "tensor", "model", "data", "net", "dist", "nn"];
+    &["ir", "passes", "runtime", "cpu", "cuda", "wgpu", "ops", "tensor", "model", "data", "net", "dist", "nn"];
 /// Files of theirs that may: where messages without a subscriber go, and where the process ends.
 const PRINT: &[&str] = &["crates/runtime/src/log.rs", "crates/dist/src/collective/mpi.rs"];
 
@@ -67,6 +69,7 @@ const UNSAFE: &[&str] = &[
     "crates/cuda/src/program.rs",
     "crates/cuda/tests/compile.rs",
     "crates/dist/src/collective/mpi.rs",
+    "crates/edge/src/host.rs",
     "crates/llm/src/gguf/read.rs",
     "crates/model/src/mapped.rs",
     "crates/llm/src/models/mod.rs",

@@ -30,6 +30,14 @@ enum Other {
     /// Put load on an inference server: latency percentiles and goodput.
     #[cfg(feature = "serve")]
     Serve(super::serve::BenchOptions),
+    /// Export the nets of the serving benchmark as a model repository.
+    Nets {
+        /// The repository.
+        directory: std::path::PathBuf,
+        /// Which nets; all without it.
+        #[arg(long, value_delimiter = ',')]
+        names: Vec<String>,
+    },
     /// Time every operator through Python, beside PyTorch where it is installed. `--help` lists the options.
     #[command(disable_help_flag = true)]
     Ops {
@@ -44,6 +52,11 @@ pub fn run(o: &Options, program: &Program) -> Result<()> {
     match &o.other {
         #[cfg(feature = "serve")]
         Some(Other::Serve(load)) => super::serve::bench(load),
+        Some(Other::Nets { directory, names }) => {
+            let all = bench::nets::NETS.map(String::from);
+            let names = if names.is_empty() { &all[..] } else { &names[..] };
+            names.iter().try_for_each(|name| bench::nets::write(directory, name))
+        }
         Some(Other::Ops { args }) => ops(args, program),
         None => match o.workload.as_deref().map(std::path::Path::new) {
             Some(path) if super::onnx::is_onnx(path) => super::onnx::bench(path, &super::onnx::sizes(&o.sizes)?),

@@ -12,26 +12,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 13] = [
+const GRAPHS: [(&str, &str); 16] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
     ("a layer of writing", include_str!("device_test/writing.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
     ("products of fewer rows", include_str!("device_test/fewer.txt")),
     ("attention of one query", include_str!("device_test/query.txt")),
     ("attention of many queries", include_str!("device_test/attention.txt")),
+    ("paged attention of many shapes", include_str!("device_test/paged.txt")),
     ("products of 8 bits", include_str!("device_test/eighths.txt")),
     ("attention with masks and lengths", include_str!("device_test/beside.txt")),
     ("along with products", include_str!("device_test/along.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
     ("streams of rows", include_str!("device_test/streams.txt")),
     ("large matrices", include_str!("device_test/matrices.txt")),
+    ("attention in f32", include_str!("device_test/flash.txt")),
+    ("whole tensors", include_str!("device_test/whole.txt")),
     ("depthwise convolutions", include_str!("device_test/depthwise.txt")),
 ];
 
 /// What to check.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The device: cpu, cuda:0…
+    /// The device: cpu, cuda:0, wgpu:0…
     #[arg(long, default_value = "cuda:0")]
     device: String,
     /// Only this op, or the graphs (of several ops) whose names begin so.
@@ -255,7 +258,8 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let device = runtime::open_offline("cuda").unwrap_or_else(|| engine.device().clone());
+    let kind = engine.device().name().split(':').next().unwrap_or_default();
+    let device = runtime::open_offline(kind).unwrap_or_else(|| engine.device().clone());
     println!("{}", device.compile(engine.optimize(g)?)?.sources());
     Ok(())
 }

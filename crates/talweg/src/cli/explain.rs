@@ -5,13 +5,28 @@ use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeho
 use bench::{peak_mb, resident_mb};
 use nn::optim::{Adagrad, Optimizer};
 use runtime::Engine;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to explain.
 #[derive(clap::Args)]
 pub struct Options {
-    /// A graph in text or binary form, or an ONNX model; without it, the training step of a small perceptron.
+    /// A graph in text or binary form, or an ONNX model; without it, the training step of a small perceptron. With
+    /// --mesh, a program.
     file: Option<PathBuf>,
+    /// Lists what the ranks of a mesh exchange in the program's train step: data=2,tensor=2. The step is not run. With
+    /// --plan auto, a number of ranks will do.
+    #[arg(long, value_name = "AXIS=SIZE,…", requires = "file")]
+    mesh: Option<String>,
+    /// The machines that --plan auto is for: see `talweg plan`.
+    #[arg(long, default_value = "local", requires = "mesh", value_name = "NAME|FILE")]
+    cluster: String,
+    /// How the program is cut over the mesh: data, fsdp, megatron, a file, or auto, which searches as `talweg plan`
+    /// does. Settings follow: data,microbatches=8.
+    #[arg(long, default_value = "data", requires = "mesh")]
+    plan: String,
+    /// An exchange that the plan does not ask for is an error.
+    #[arg(long, requires = "mesh")]
+    strict: bool,
     /// A free size of an ONNX model's inputs, as `batch=8`; 1 without it.
     #[arg(long = "size", value_name = "NAME=N")]
     sizes: Vec<String>,
@@ -93,8 +108,31 @@ fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
     }
 }
 
+/// Runs a program up to its first train step on a mesh that is not there, and prints what ranks would exchange.
+fn exchanges(o: &Options, mesh: &str, file: &Path, own: &super::Program) -> Result<()> {
+    let program = [file.as_os_str().to_os_string()];
+    let (mesh, plan, _file) = super::plan::resolved((Some(mesh), &o.plan, &o.cluster), &program, own)?;
+    let report = std::env::temp_dir().join(format!("talweg-mesh-{}", std::process::id()));
+    let mut command = super::plan::command(&program, own);
+    let plan = if o.strict { format!("{plan},strict") } else { plan };
+    command.env(parallel::MESH, mesh.to_string()).env(parallel::PLAN, plan).env(parallel::REPORT, &report);
+    let failed = |e: std::io::Error| Error::value(format!("{}: {e}", file.display()));
+    let done = command.output().map_err(failed)?;
+    let text = std::fs::read_to_string(&report);
+    let _ = std::fs::remove_file(&report);
+    let said = String::from_utf8_lossy(&done.stderr);
+    let text = text.map_err(|_| Error::value(format!("{} jits no train step: {said}", file.display())))?;
+    let count = text.lines().filter(|l| !l.starts_with("stage ")).count();
+    println!("exchanges of a train step on {mesh}, plan {}: {count}", o.plan);
+    print!("{text}");
+    if said.contains("the plan is strict") { Err(Error::value(said.trim().to_string())) } else { Ok(()) }
+}
+
 /// Prints the stages and writes the drawings.
-pub fn run(o: &Options) -> Result<()> {
+pub fn run(o: &Options, own: &super::Program) -> Result<()> {
+    if let (Some(mesh), Some(file)) = (&o.mesh, &o.file) {
+        return exchanges(o, mesh, file, own);
+    }
     let graph = match &o.file {
         Some(path) if super::onnx::is_onnx(path) => super::onnx::graph(path, &super::onnx::sizes(&o.sizes)?)?,
         Some(path) => read(path)?,

@@ -1,5 +1,6 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
+use super::plan::{Searched, resolved};
 use super::{Program, SUCCESS, page};
 use crate::{Error, ErrorKind, Result};
 use dist::launch::{Dashboard, Hang, Launch, Machine, Outcome, Restart};
@@ -31,6 +32,21 @@ pub struct Options {
     /// resume from them.
     #[arg(long, value_name = "FILE")]
     resize: Option<PathBuf>,
+    /// A mesh of processes with named axes, as data=2,tensor=2: the train step of the program, jitted, is cut over it
+    /// as --plan says. It states the number of workers.
+    #[arg(long, value_name = "AXIS=SIZE,…", conflicts_with_all = ["workers", "servers", "resize", "wire"])]
+    mesh: Option<String>,
+    /// How the program is cut over the mesh: data, fsdp, megatron, or a file with a line for each pattern over names
+    /// of parameters. Settings follow: data,microbatches=8,schedule=1f1b. auto searches as `talweg plan` does; --mesh
+    /// may then be a number. A file may state its mesh.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workers", "servers", "resize", "wire"])]
+    plan: Option<String>,
+    /// The machines that --plan auto is for: see `talweg plan`.
+    #[arg(long, default_value = "local", value_name = "NAME|FILE")]
+    cluster: String,
+    /// An exchange between ranks that the plan does not ask for is an error.
+    #[arg(long)]
+    strict: bool,
     /// Servers that hold the parameters; without any, workers all-reduce gradients.
     #[arg(long, default_value_t = 0)]
     servers: u32,
@@ -159,12 +175,33 @@ pub fn guard(parent: u32, command: &[OsString]) -> Result<()> {
     Err(parallel::error(dist::launch::guarded(parent, command)))
 }
 
+/// A mesh: the number of its ranks, what they are told, and the file of a plan that was searched.
+type Meshed = (Option<u32>, Vec<(&'static str, String)>, Option<Searched>);
+
+/// The mesh that the options state, if they state one.
+fn meshed(o: &Options, own: &Program) -> Result<Meshed> {
+    if o.mesh.is_none() && o.plan.is_none() {
+        let unused = o.strict.then_some("--strict says how exchanges of a mesh are checked: give --mesh or --plan");
+        return unused.map_or(Ok((None, Vec::new(), None)), |e| Err(Error::value(e)));
+    }
+    let name = o.plan.as_deref().unwrap_or("data");
+    let (mesh, plan, file) = resolved((o.mesh.as_deref(), name, &o.cluster), &o.program, own)?;
+    // Processes may change their folder.
+    let (name, settings) = plan.split_at(plan.find(',').unwrap_or(plan.len()));
+    let whole = whole(Path::new(name)).map_or(name.to_string(), |p| p.display().to_string());
+    let plan = if tensor::Plan::named(name).is_some() { name.to_string() } else { whole } + settings;
+    let plan = if o.strict { plan + ",strict" } else { plan };
+    Ok((Some(mesh.ranks() as u32), vec![(parallel::MESH, mesh.to_string()), (parallel::PLAN, plan)], file))
+}
+
 /// Starts the processes and waits for them.
 pub fn run(o: &Options, own: &Program) -> Result<u8> {
     let mut program = o.program.clone();
     if program.first().is_some_and(|p| Path::new(p).extension().is_some_and(|e| e == "py")) {
         program.insert(0, own.python.clone());
     }
+    let (mesh, vars, _file) = meshed(o, own)?;
+    let count = mesh.map_or(o.workers, |n| (n, n));
     let again = |words: &[&str]| own.own.iter().cloned().chain(words.iter().map(OsString::from)).collect();
     let machines = match &o.hosts {
         Some(file) => {
@@ -172,7 +209,7 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
             let text = text.map_err(|e| Error::new(ErrorKind::Io, format!("reading {}: {e}", file.display())))?;
             Machine::parse_all(&text).map_err(parallel::error)?
         }
-        None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { o.workers.1 })],
+        None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { count.1 })],
     };
     // Servers are told a rule of one's own by its name; workers only how to behave under it.
     let (rule, server): (Arc<dyn Consistency>, _) = match o.consistency.parse::<Rule>() {
@@ -183,13 +220,14 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         }
     };
     let launch = Launch {
-        workers: o.workers.1,
-        workers_min: o.workers.0,
+        workers: count.1,
+        workers_min: count.0,
         resize: o.resize.clone(),
         servers: o.servers,
         copies: o.copies,
         rule: rule.clone(),
         wire: o.wire,
+        vars,
         restart: match o.restart {
             When::Failure => Restart::Failure,
             When::Signal => Restart::Signal,

@@ -1,7 +1,9 @@
 //! The `talweg` command as a function: the binary calls it, and so does the Python package.
 
 mod bench;
+mod build;
 mod certificates;
+mod cluster;
 mod device_test;
 mod explain;
 mod export;
@@ -11,8 +13,10 @@ mod launch;
 mod llm;
 mod onnx;
 mod page;
+mod plan;
 mod plot;
 mod quickstart;
+mod run;
 mod scale;
 #[cfg(feature = "serve")]
 mod serve;
@@ -51,6 +55,10 @@ enum Command {
     },
     /// Write an ONNX model in Talweg's own format, which can be served.
     Import(onnx::ImportOptions),
+    /// Make a program, a C library or a WebAssembly module that holds one model and nothing it does not need.
+    Build(build::Options),
+    /// Run a model once, without compiling a program; without inputs, show what it takes.
+    Run(run::Options),
     /// List the op table, or one op's row.
     Ops {
         /// Name of an op.
@@ -93,6 +101,8 @@ enum Command {
     DeviceTest(device_test::Options),
     /// Run a training program on several processes, with all-reduce or with a parameter store.
     Launch(launch::Options),
+    /// Search how to cut a program's train step over so many ranks, and predict what that costs on a cluster.
+    Plan(plan::Options),
     /// Make certificates for `launch --tls`.
     Certificates(certificates::Options),
     /// Run a command that ends with the process that started it; `launch` starts workers so.
@@ -103,6 +113,12 @@ enum Command {
         /// The command.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<std::ffi::OsString>,
+    },
+    /// Measure the link between two processes; `plan --cluster local` starts them.
+    #[command(hide = true)]
+    MeasureLink {
+        /// Where the result is written.
+        file: PathBuf,
     },
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
@@ -143,7 +159,7 @@ pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
     let code = match Cli::try_parse_from(&args) {
         Ok(cli) => {
             let traced = cli.trace.as_deref().map_or(Ok(()), runtime::trace::write_to);
-            traced.and_then(|()| run(cli.command, program, &args)).unwrap_or_else(|e| {
+            traced.and_then(|()| start(cli.command, program, &args)).unwrap_or_else(|e| {
                 eprintln!("talweg: {e}");
                 FAILURE
             })
@@ -159,12 +175,14 @@ pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
+fn start(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
     let done = match command {
         Command::Quickstart(o) => return quickstart::run(&o, args),
-        Command::Explain(o) => explain::run(&o),
+        Command::Explain(o) => explain::run(&o, program),
         Command::Inspect { file } => inspect::run(&file),
         Command::Import(o) => onnx::import(&o),
+        Command::Build(o) => build::run(&o),
+        Command::Run(o) => run::run(&o),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o, program),
         Command::Export(o) => export::run(&o, program),
@@ -189,6 +207,8 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Scale(o) => scale::run(&o, program),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => return launch::run(&o, program),
+        Command::Plan(o) => plan::run(&o, program),
+        Command::MeasureLink { file } => cluster::measure_link(&file),
         Command::Guard { parent, command } => launch::guard(parent, &command),
         Command::Certificates(o) => certificates::run(&o),
         Command::StoreServer { consistency } => store::run(consistency.as_deref(), program),

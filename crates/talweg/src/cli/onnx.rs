@@ -1,7 +1,6 @@
 //! ONNX files on the command line: `talweg import`, and what other commands do with a file that ends in `.onnx`.
 
 use crate::ir::Graph;
-#[cfg(feature = "serve")]
 use crate::ir::Literal;
 use crate::onnx::{Model, Sizes};
 use crate::{Error, Result};
@@ -56,6 +55,29 @@ pub fn imported(file: &Path, root: &Path) -> Result<PathBuf> {
     Ok(root.join(name))
 }
 
+/// A folder that is removed with this.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left lies among temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Imports a model for as long as the folder lives; sizes that are given are fixed.
+pub fn imported_once(file: &Path, sizes: &Sizes) -> Result<Folder> {
+    let folder = Folder(std::env::temp_dir().join(format!("talweg-{}-{}", stem(file), std::process::id())));
+    Model::open(file)?.export(folder.path(), &stem(file), sizes)?;
+    Ok(folder)
+}
+
 /// The graph of a model at these sizes.
 pub fn graph(path: &Path, sizes: &Sizes) -> Result<Graph> {
     Ok(Model::open(path)?.trace(sizes)?.graph)
@@ -80,7 +102,6 @@ pub fn inspect(path: &Path) -> Result<()> {
 }
 
 /// Runs a model on given inputs; the names of outputs with their values.
-#[cfg(feature = "serve")]
 pub fn infer(
     path: &Path,
     given: impl FnOnce(&Model) -> Result<Vec<(String, Literal)>>,

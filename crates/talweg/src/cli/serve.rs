@@ -62,6 +62,9 @@ pub struct Options {
     /// Keep each process, or each engine of a single process, on processors of its own.
     #[arg(long)]
     pin: bool,
+    /// Threads that read requests and write answers; one for each processor without it.
+    #[arg(long, value_name = "N")]
+    front_threads: Option<usize>,
     /// Which process of several this is, and where they meet; the first process passes it to those that it starts.
     #[arg(long, hide = true, value_name = "NUMBER:DIRECTORY")]
     member: Option<String>,
@@ -165,15 +168,21 @@ fn options(o: &Options) -> Result<serve::Options> {
     })
 }
 
-/// A runtime for sockets. A peer that closes one is an error of a write, not the end of the process: SIGPIPE, which
-/// Python programs may have at its default, gets a handler.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+/// A runtime for sockets with so many threads. A peer that closes one is an error of a write, not the end of the process:
+/// SIGPIPE, which Python programs may have at its default, gets a handler.
+pub(super) fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
     use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let runtime = runtime.map_err(failed)?;
     let entered = runtime.enter();
     drop(signal(SignalKind::pipe()).map_err(failed)?);
     drop(entered);
     Ok(runtime)
+}
+
+/// Processors that this process may use.
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 /// Serves until SIGINT or SIGTERM.
@@ -199,7 +208,8 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
     if ready == 0 {
         return Err(failed("no model could be loaded"));
     }
-    let is_drained = runtime()?.block_on(async {
+    let threads = o.front_threads.unwrap_or_else(processors).max(1);
+    let is_drained = runtime(threads)?.block_on(async {
         let server = match o.member {
             Some(_) => Server::adopt(app.clone(), processes::inherited(o)?, tls)?,
             None => {

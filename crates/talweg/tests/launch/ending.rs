@@ -57,16 +57,8 @@ fn restarts_back_off() {
     }
 }
 
-/// A job that is stopped, and the one that goes on from its checkpoint, which must come to the same as one
-/// that was never stopped.
-fn stopped(args: &[&str], signal: &str, code: i32, workers: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
-    let mut job = Job::start_with(args, 200, &vars);
-    job.until("epoch 1:");
-    std::thread::sleep(Duration::from_millis(400));
-    let id = job.child.id().to_string();
-    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+/// Ends a job that was asked to stop; the step after which all its workers have.
+fn last_of(job: &mut Job, folder: &Path, code: i32, workers: usize) -> u32 {
     job.until("stopped; ");
     assert_eq!(job.child.wait().unwrap().code(), Some(code), "{}", job.seen.join("\n"));
     let steps: Vec<&String> = job.seen.iter().filter(|l| l.contains("] step ")).collect();
@@ -74,16 +66,69 @@ fn stopped(args: &[&str], signal: &str, code: i32, workers: usize) {
     let step = |l: &&String| l.split_once("] step ").unwrap().1.split(',').next().unwrap().to_string();
     let last = step(&steps[0]);
     assert!(steps.iter().all(|l| step(l) == last), "{steps:?}");
-    assert!(last.parse::<u32>().unwrap() < 200, "it was not stopped: {last}");
-    assert_eq!(newest(folder.path()).unwrap(), format!("step-{last:0>10}.safetensors"));
+    assert_eq!(newest(folder).unwrap(), format!("step-{last:0>10}.safetensors"));
+    last.parse().unwrap()
+}
+fn ask_to_stop(job: &Job, signal: &str) {
+    assert!(Command::new("kill").args([signal, &job.child.id().to_string()]).status().unwrap().success());
+}
+
+/// A job that is stopped, perhaps just after a worker was killed, and the one that goes on from its checkpoint, which
+/// must come to the same as one that was never stopped.
+fn stopped(args: &[&str], signal: &str, code: i32, workers: usize, kill: Option<&str>) {
+    let folder = tempfile::tempdir().unwrap();
+    let vars = [("CHECKPOINTS", folder.path().to_str().unwrap()), ("TELL", "1")];
+    let mut job = Job::start_with(args, 200, &vars);
+    job.until("did step 30");
+    kill.iter().for_each(|name| job.kill(name));
+    ask_to_stop(&job, signal);
+    let last = last_of(&mut job, folder.path(), code, workers);
+    assert!((30..200).contains(&last), "it was not stopped: {last}");
     let calm = one(Job::start(args, 200).weights(), workers);
     assert_eq!(one(Job::start_with(args, 200, &vars).weights(), workers), calm, "{args:?}");
 }
 
 #[test]
 fn a_job_that_is_asked_to_stop_agrees_on_a_last_step_and_goes_on_with_the_same_bits() {
-    stopped(&["--workers", "4"], "-TERM", 143, 4);
-    stopped(&["--workers", "2", "--servers", "2"], "-INT", 130, 2);
+    stopped(&["--workers", "4"], "-TERM", 143, 4, None);
+    stopped(&["--workers", "2", "--servers", "2"], "-INT", 130, 2, None);
+}
+
+#[test]
+fn a_job_that_is_asked_to_stop_while_a_worker_is_dead_goes_on_with_the_same_bits() {
+    for name in ["worker 0", "worker 1"] {
+        stopped(&["--workers", "2", "--servers", "2"], "-TERM", 143, 2, Some(name));
+    }
+}
+
+/// The dead worker was far ahead, and what it did is in the store: its steps are everybody's, also of those who have
+/// to do them yet, and no step is done again when the job goes on.
+#[test]
+fn a_dead_worker_that_was_ahead_counts_when_the_others_stop() {
+    // Worker 0 takes its time, and nobody waits for it in a step.
+    let slow = "[ $RANK = 0 ] && export PAUSE_MS=20; exec \"$0\"";
+    for rule in ["async", "ssp:20"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.args(["launch", "--workers", "2", "--servers", "2", "--consistency", rule, "sh", "-c", slow]).arg(digits());
+        c.env("STEPS", "100000").env("PAUSE_MS", "2").env("TALWEG_THREADS", "1").env("TELL", "1");
+        c.env("CHECKPOINTS", folder.path());
+        let mut job = Job::of(c);
+        job.until("[worker 1] did step 60");
+        job.kill("worker 1");
+        ask_to_stop(&job, "-TERM");
+        let last = last_of(&mut job, folder.path(), 143, 2);
+        let of = |worker: &str| {
+            let steps =
+                job.seen.iter().filter_map(|l| l.strip_prefix(worker)?.strip_prefix(" did step ")?.parse().ok());
+            steps.collect::<Vec<u32>>()
+        };
+        let (slow, fast) = (of("[worker 0]"), of("[worker 1]"));
+        assert!(last >= *fast.iter().max().unwrap() && slow.contains(&last), "{rule}: {last}, {fast:?}");
+        assert!(slow.windows(2).all(|s| s[1] == s[0] + 1), "{rule}: {slow:?}");
+        let weights: Vec<&str> = job.seen.iter().filter_map(|l| Some(l.split_once("weights ")?.1)).collect();
+        assert!(weights.len() == 2 && weights[0] == weights[1], "{rule}: {weights:?}");
+    }
 }
 
 /// In the place of ssh, without a terminal: runs the command in a session of its own.
@@ -100,7 +145,7 @@ fn a_job_on_other_machines_is_stopped_too() {
     let folder = tempfile::tempdir().unwrap();
     let far = ssh(folder.path());
     let args = ["--workers", "2", &far[0], &far[1], &far[2], &far[3]];
-    stopped(&args, "-INT", 130, 2);
+    stopped(&args, "-INT", 130, 2, None);
     // A program that knows nothing of stops hears of SIGINT; one that does not listen is killed.
     let script = "trap 'echo heard; exit 7' INT; echo ready; while :; do sleep 0.05; done";
     let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
@@ -151,15 +196,73 @@ fn a_job_whose_copies_are_all_lost_begins_again_from_its_checkpoint() {
     let calm = one(Job::start(&args, 150).weights(), 2);
     let mut job = Job::start_with(&args, 150, &vars);
     job.until("epoch 1: 2 servers");
-    let begun = Instant::now();
-    while newest(folder.path()).is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no checkpoint");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    await_that("a checkpoint", || newest(folder.path()).is_some());
     let both = [job.process("server 0"), job.process("server 1")];
     assert!(Command::new("kill").arg("-9").args(&both).status().unwrap().success());
     job.until("the whole job is started again (1 of 1)");
     assert_eq!(one(job.weights(), 2), calm);
+}
+
+/// Waits until a condition holds.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "not within two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+/// Whether every thread of a process is stopped.
+fn is_stopped(process: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let state = |f: std::path::PathBuf| std::fs::read_to_string(f.join("stat")).unwrap_or_default();
+    threads.map(|t| state(t.unwrap().path())).all(|s| s.rsplit(") ").next().is_some_and(|s| s.starts_with('T')))
+}
+
+/// A server is stopped before another comes that is to get its copies, and is killed when the map names that one:
+/// nobody has a whole copy any more, though somebody is named for every partition.
+#[test]
+fn a_job_whose_whole_copies_die_while_another_is_made_begins_again() {
+    let args = ["--workers", "2", "--servers", "2", "--heartbeat-timeout", "100"];
+    let calm = one(Job::start(&args, 150).weights(), 2);
+    for on_disk in [false, true] {
+        let (run, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut vars = vec![("CHECKPOINTS", run.path().to_str().unwrap())];
+        vars.extend(on_disk.then(|| ("TALWEG_STORE_DIR", store.path().to_str().unwrap())));
+        let mut job = Job::start_with(&args, 150, &vars);
+        job.until("epoch 1: 2 servers");
+        await_that("a checkpoint", || newest(run.path()).is_some());
+        job.signal("-STOP", "server 1");
+        await_that("server 1 is stopped", || is_stopped(&job.process("server 1")));
+        job.kill("server 0");
+        job.until("server 2 is process");
+        job.until(": 2 servers hold the store");
+        job.kill("server 1");
+        job.until("are lost: every whole copy died while another was made");
+        job.until("the whole job is started again (1 of 1)");
+        let (weights, seen) = job.ended();
+        assert_eq!(one(weights, 2), calm, "on disk: {on_disk}");
+        let said = seen.join("\n");
+        assert!(said.contains(if on_disk {
+            "there is what the servers have on disk"
+        } else {
+            "there is the checkpoint of"
+        }));
+        assert!(said.contains("partitions are taken up from disk") == on_disk, "{said}");
+    }
+}
+
+#[test]
+fn a_job_that_writes_no_checkpoint_knows_the_one_that_it_began_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
+    for args in [&["--workers", "2"][..], &["--workers", "2", "--servers", "2"]] {
+        for _ in 0..2 {
+            let (weights, seen) = Job::start_with(args, 40, &vars).ended();
+            one(weights, 2);
+            let said = seen.join("\n");
+            assert!(said.contains("newest checkpoint: step 40, ") && !said.contains("no checkpoint"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! names the program, else `etcd` is looked for), the tests say so and pass.
 
 use crate::job::{Job, digits, one};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::free_ports;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -22,7 +24,7 @@ fn etcd(folder: &Path) -> Option<(Guard, u16)> {
     // In memory where that is possible: etcd waits for its disk at each change.
     let memory = Path::new("/dev/shm").join(folder.file_name().unwrap());
     let data = if std::fs::create_dir(&memory).is_ok() { memory } else { folder.join("etcd") };
-    let port = free();
+    let port = free_ports(1);
     match spawn(&data, port) {
         Ok(child) => Some((Guard(child, Some(data)), port)),
         Err(e) => {
@@ -32,11 +34,8 @@ fn etcd(folder: &Path) -> Option<(Guard, u16)> {
     }
 }
 
-fn free() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 fn spawn(data: &Path, port: u16) -> std::io::Result<Child> {
-    let [client, peer] = [port, free()].map(|p| format!("http://127.0.0.1:{p}"));
+    let [client, peer] = [port, free_ports(1)].map(|p| format!("http://127.0.0.1:{p}"));
     Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
@@ -95,7 +94,22 @@ fn a_job_goes_on_when_its_launcher_is_killed() {
         let log = |w: u32| folder.path().join(format!("talweg-logs/job-{servers}/worker-{w}.log"));
         let weights = [0, 1].map(|w| await_text(&log(w), "weights "));
         assert_eq!(weights, [expected.clone(), expected.clone()], "{servers} servers");
+        for w in [0, 1] {
+            assert_eq!(std::fs::metadata(log(w)).unwrap().permissions().mode() & 0o777, 0o600, "others can read it");
+        }
     }
+}
+
+#[test]
+fn a_second_launcher_of_a_running_job_is_refused() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some((_etcd, port)) = etcd(first.path()) else { return };
+    let mut job = start_slowly(first.path(), port, "0", 400, "40");
+    await_text(&first.path().join("launch"), "epoch 1: 2 workers");
+    let mut other = start(second.path(), port, "0", 400);
+    assert!(!other.0.wait().unwrap().success());
+    await_text(&second.path().join("launch"), "another launcher looks after this job already");
+    assert!(job.0.wait().unwrap().success(), "{}", std::fs::read_to_string(first.path().join("launch")).unwrap());
 }
 
 #[test]

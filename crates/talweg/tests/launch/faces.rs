@@ -2,10 +2,11 @@
 
 use crate::job::{Job, alone, digits, launch, one};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use testkit::free_ports;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -70,16 +71,6 @@ fn links_speak_tls() {
     assert!(text(&missing.stderr).contains("tls.crt"), "{}", text(&missing.stderr));
 }
 
-/// A port that is free, and the one after it too.
-fn port() -> u16 {
-    loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        if port < 65_000 && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
-            return port;
-        }
-    }
-}
-
 /// Processes that somebody else started, each with its variables.
 fn started(all: &[(bool, Vec<(&str, String)>)]) -> Vec<String> {
     let start = |(is_worker, vars): &(bool, Vec<(&str, String)>)| {
@@ -111,7 +102,7 @@ fn processes_of_other_launchers_find_each_other() {
         ["JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"],
     ];
     for [rank, world] in schedulers {
-        let master = port().to_string();
+        let master = free_ports(2).to_string();
         let worker = |r: u32| (true, vec![(rank, r.to_string()), (world, "2".into()), ("MASTER_PORT", master.clone())]);
         assert_eq!(one(started(&[worker(0), worker(1)]), 2), expected, "{rank}");
     }
@@ -119,7 +110,7 @@ fn processes_of_other_launchers_find_each_other() {
 
 #[test]
 fn processes_that_disagree_about_their_number_are_told() {
-    let master = port().to_string();
+    let master = free_ports(2).to_string();
     let start = |rank: &str, world: &str| {
         let mut c = Command::new(digits());
         c.envs([("RANK", rank), ("WORLD_SIZE", world), ("MASTER_PORT", &master), ("TALWEG_TIMEOUT", "60")]);
@@ -141,7 +132,7 @@ fn mpirun_launches_workers() {
         .arg(digits())
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .envs([("STEPS", "12"), ("TALWEG_PARALLEL", "1"), ("TALWEG_THREADS", "1")])
-        .env("MASTER_PORT", port().to_string())
+        .env("MASTER_PORT", free_ports(2).to_string())
         .output();
     let Ok(out) = said else {
         return eprintln!("skipped: mpirun is not installed (Debian: openmpi-bin)");
@@ -153,7 +144,7 @@ fn mpirun_launches_workers() {
 
 #[test]
 fn dmlcs_roles_make_a_store() {
-    let root = port().to_string();
+    let root = free_ports(2).to_string();
     let process = |role: &str, id: Option<(&'static str, u32)>| {
         let mut vars = vec![
             ("DMLC_ROLE", role.to_string()),

@@ -18,6 +18,9 @@ pub struct EvaluateOptions {
     /// Tokens of a window of the text, of which the second half counts.
     #[arg(long, default_value_t = 512)]
     length: usize,
+    /// Windows at most; all of the text if it is not given.
+    #[arg(long)]
+    windows: Option<usize>,
     /// Questions: JSON lines with `question`, `choices` and `answer`, the number of the right one.
     #[arg(long, value_name = "FILE")]
     choices: Option<PathBuf>,
@@ -32,9 +35,12 @@ pub fn evaluate(o: &EvaluateOptions) -> Result<()> {
     let evaluator = Evaluator::new(model.decoder.clone());
     let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| failed(format!("{}: {e}", path.display())));
     if let Some(path) = &o.text {
-        let tokens = model.tokenizer.encode(&read(path)?)?;
+        // The windows begin as the model expects it, not the text.
+        let mut tokens = model.tokenizer.encode_more(&read(path)?)?;
         let length = o.length.min(model.decoder.config.length_max);
-        println!("perplexity {:.4} of {} tokens", evaluator.perplexity(&tokens, length)?, tokens.len());
+        tokens.truncate(o.windows.map_or(tokens.len(), |n| n.saturating_mul(length)));
+        let perplexity = evaluator.perplexity(&tokens, length, model.tokenizer.first())?;
+        println!("perplexity {perplexity:.4} of {} tokens", tokens.len());
     }
     let Some(path) = &o.choices else { return Ok(()) };
     let (mut right, mut right_by_length, mut count) = (0usize, 0usize, 0u32);
@@ -62,23 +68,27 @@ pub fn evaluate(o: &EvaluateOptions) -> Result<()> {
 /// What to merge.
 #[derive(clap::Args)]
 pub struct MergeOptions {
-    /// A folder with config.json, safetensors and tokenizer.json.
+    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json.
     model: PathBuf,
     /// An adapter in PEFT's format.
     #[arg(long, value_name = "FOLDER")]
     lora: PathBuf,
-    /// Where the whole model goes.
+    /// Where the whole model goes, as a folder.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 }
 
 /// Adds an adapter to the weights of a model.
 pub fn merge(o: &MergeOptions) -> Result<()> {
-    if !o.model.is_dir() {
-        let e = "an adapter is merged into a folder of safetensors; serve a GGUF file with --lora instead";
-        return Err(Error::value(e));
-    }
-    let changed = merge_lora(&o.model, &o.lora, &o.out)?;
+    let changed = if o.model.is_dir() {
+        merge_lora(&o.model, &o.lora, &o.out)?
+    } else {
+        let mut model = load(&o.model, Some(&o.lora))?;
+        let weights = model.learn()?;
+        let changed = model.merge(&weights)?;
+        model.save_folder(&o.model, &weights, &o.out)?;
+        changed
+    };
     println!("{changed} matrices changed; the model is in {}", o.out.display());
     Ok(())
 }

@@ -169,7 +169,7 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
         }
     };
     let api = Arc::new(api);
-    let runtime = crate::cli::serve::runtime()?;
+    let runtime = crate::cli::serve::runtime(crate::cli::serve::processors())?;
     let is_drained = runtime.block_on(async {
         let address = SocketAddr::new(o.host, o.port);
         let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| failed(format!("{address}: {e}")))?;

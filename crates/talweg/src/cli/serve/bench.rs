@@ -1,6 +1,6 @@
 //! `talweg bench serve`: load on a server.
 
-use super::{failed, runtime, seconds};
+use super::{failed, processors, runtime, seconds};
 use crate::{Error, Result};
 use ir::Literal;
 use model::Model;
@@ -83,7 +83,7 @@ pub fn bench(o: &BenchOptions) -> Result<()> {
         println!("{}", bench_here(o, directory)?);
         return Ok(());
     }
-    let report = runtime()?.block_on(async {
+    let report = runtime(processors())?.block_on(async {
         let mut client = Client::new(&o.server, o.key.as_deref());
         let metadata = client.get(&format!("/v2/models/{}", o.model)).await.map_err(failed)?;
         let mut inputs = Vec::new();

@@ -25,7 +25,7 @@ pub struct InferOptions {
 /// Runs a model once and prints its outputs; without inputs, what it takes.
 pub fn infer(o: &InferOptions) -> Result<()> {
     let Some(host) = &o.server else { return infer_here(o) };
-    runtime()?.block_on(async {
+    runtime(1)?.block_on(async {
         let mut client = Client::new(host, o.key.as_deref());
         let metadata = client.get(&format!("/v2/models/{}", o.model)).await.map_err(failed)?;
         if o.inputs.is_empty() {
@@ -86,7 +86,8 @@ fn describe(model: &Model) -> Result<()> {
     for d in &s.dims {
         let most = if d.max == model::Dimension::new("").max { String::new() } else { format!(" to {}", d.max) };
         let step = if d.multiple_of == 1 { String::new() } else { format!(", a multiple of {}", d.multiple_of) };
-        println!("size    {:16} from {}{most}{step}", d.name, d.min);
+        let padded = if d.is_padded { ", padded by the server" } else { "" };
+        println!("size    {:16} from {}{most}{step}{padded}", d.name, d.min);
     }
     Ok(())
 }
