@@ -2,8 +2,9 @@
 
     python scripts/bench_torch_backend.py                      # all
     python scripts/bench_torch_backend.py mlp resnet18 --rounds 3 --json out.json
+    python scripts/bench_torch_backend.py --device cuda --batch 8   # batches eight times as large
 
-Needs PyTorch and torchvision, and transformers for `bert`. Each figure is the least median of the rounds; the peers
+Needs PyTorch and torchvision, and transformers for `bert`; models whose package is missing are left out and named. Each figure is the least median of the rounds; the peers
 take turns, so that a disturbed moment strikes all. The loss after three steps is compared with eager's.
 """
 
@@ -102,15 +103,18 @@ def vit():
 
 
 def images(n, side):
-    return lambda: (torch.randn(n, 3, side, side), torch.randint(0, 10, (n,)))
+    return lambda more: (torch.randn(n * more, 3, side, side), torch.randint(0, 10, (n * more,)))
 
 
 def tokens(n, length, vocabulary):
-    return lambda: (torch.randint(0, vocabulary, (n, length)), torch.randint(0, vocabulary, (n * length,)))
+    return lambda more: (
+        torch.randint(0, vocabulary, (n * more, length)),
+        torch.randint(0, vocabulary, (n * more * length,)),
+    )
 
 
 MODELS = {
-    "mlp": (Mlp, lambda: (torch.randn(8, 16), torch.randint(0, 4, (8,)))),
+    "mlp": (Mlp, lambda more: (torch.randn(8 * more, 16), torch.randint(0, 4, (8 * more,)))),
     "resnet18": (vision("resnet18"), images(8, 64)),
     "mobilenet": (vision("mobilenet_v3_small"), images(8, 64)),
     "vit": (vit, images(16, 32)),
@@ -151,10 +155,12 @@ def inference(model, f, x, y):
     return step
 
 
-def median_ms(step, seconds):
+def median_ms(step, seconds, wait):
     step()
+    wait()
     start = time.perf_counter()
     step()
+    wait()
     once = time.perf_counter() - start
     inner = max(1, int(0.01 / max(once, 1e-9)))
     times = []
@@ -163,14 +169,16 @@ def median_ms(step, seconds):
         start = time.perf_counter()
         for _ in range(inner):
             step()
+        wait()
         times.append((time.perf_counter() - start) / inner)
     return statistics.median(times) * 1e3
 
 
-def measure(name, mode, rounds, seconds, peers):
+def measure(name, mode, rounds, seconds, peers, device, batch):
     make, example = MODELS[name]
     torch.manual_seed(0)
-    first, (x, y) = make(), example()
+    first, (x, y) = make().to(device), (t.to(device) for t in example(batch))
+    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     steps, checks, compile_s = {}, {}, {}
     for peer in peers:
         if mode == "train" and "frozen" in peer:
@@ -185,7 +193,7 @@ def measure(name, mode, rounds, seconds, peers):
     best = {}
     for _ in range(rounds):
         for peer, step in steps.items():
-            ms = median_ms(step, seconds)
+            ms = median_ms(step, seconds, wait)
             best[peer] = min(best.get(peer, ms), ms)
     apart = max(abs(c - checks["eager"]) / max(abs(checks["eager"]), 1e-9) for c in checks.values())
     return {"model": name, "mode": mode, "ms": best, "compile_s": compile_s, "check_apart": apart}
@@ -199,6 +207,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=1, help="how many times as large batches are")
     parser.add_argument("--json")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -207,7 +217,11 @@ def main():
     for name in given.models:
         for mode in given.modes.split(","):
             torch._dynamo.reset()
-            r = measure(name, mode, given.rounds, given.seconds, given.peers.split(","))
+            try:
+                r = measure(name, mode, given.rounds, given.seconds, given.peers.split(","), given.device, given.batch)
+            except ModuleNotFoundError as e:
+                print(f"{name + ' ' + mode:22}left out: {e}")
+                continue
             results.append(r)
             ms = r["ms"]
             cells = "".join(f"{ms[p]:15.4f}" if p in ms else f"{'':15}" for p in given.peers.split(","))

@@ -29,7 +29,7 @@ def _library() -> c.CDLL:
 class Llama:
     """A model and one sequence."""
 
-    def __init__(self, path: str, context: int = 2048, threads: int = 2, batch: int = 2048) -> None:
+    def __init__(self, path: str, context: int = 2048, threads: int = 2, batch: int = 2048, flash: int = -1) -> None:
         self.lib = lib = _library()
         quiet = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)(lambda *_: None)
         self._quiet = quiet
@@ -57,6 +57,10 @@ class Llama:
         head = (c.c_uint32 * 3).from_buffer(params)
         assert list(head) == [512, 2048, 512], f"unexpected defaults {list(head)}"
         head[0], head[1] = context, max(batch, context)
+        # Four enumerations in a row are -1 by default; flash attention (-1: where it is faster, 0: off, 1: on) is the last.
+        words = (c.c_int32 * 16).from_buffer(params)
+        first = next(i for i in range(13) if list(words[i : i + 4]) == [-1] * 4)
+        words[first + 3] = flash
         self.context = lib.llama_init_from_model(self.model, params)
         lib.llama_set_n_threads(self.context, threads, threads)
         self.vocab = lib.llama_model_get_vocab(self.model)

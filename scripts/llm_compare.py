@@ -70,22 +70,25 @@ def tokens(o: argparse.Namespace, llama: Llama) -> None:
 
 
 def perplexity(o: argparse.Namespace, llama: Llama) -> None:
+    """Windows without overlap, of which the second halves count, as in llama.cpp's own program."""
     text = open(o.text, encoding="utf8").read()
-    length, windows = o.window, o.windows
-    program = os.path.join(os.path.dirname(o.talweg.split()[0]), "examples/perplexity") if not o.perplexity_program else o.perplexity_program
-    out = subprocess.run([program, o.model, o.text, str(length), str(windows)], check=True, capture_output=True, text=True)
-    ours = json.loads(out.stdout)["perplexity"]
-    ids = llama.tokenize(text[: length * windows * 8], begins=False)[: length * windows]
-    begin = llama.tokenize("")
+    ids = llama.tokenize(text, begins=False)
+    ids = ids[: o.window * o.windows] if o.windows else ids
+    begin = [t for t in llama.tokenize("")][:1]
     losses = []
-    for i in range(0, len(ids), length):
-        part = ids[i : i + length]
+    for i in range(0, len(ids) - o.window + 1, o.window):
+        part = ids[i : i + o.window]
         part[: len(begin)] = begin
         llama.clear()
         log_p = log_softmax(llama.decode(part, everywhere=True))
-        losses += [-log_p[j, part[j + 1]] for j in range(length // 2, length - 1)]
+        losses += [-log_p[j, part[j + 1]] for j in range(o.window // 2, o.window - 1)]
     theirs = float(np.exp(np.mean(losses)))
-    print(json.dumps({"perplexity": ours, "llama_cpp": theirs, "percent": 100 * (ours / theirs - 1), "tokens": len(ids)}))
+    args = [*o.talweg.split(), "evaluate", o.model, "--text", o.text, "--length", str(o.window)]
+    args += ["--windows", str(o.windows)] if o.windows else []
+    said = subprocess.run(args, check=True, capture_output=True, text=True).stdout
+    ours = float(said.split()[1])
+    print(json.dumps({"model": os.path.basename(o.model), "perplexity": ours, "llama_cpp": theirs,
+                      "percent": 100 * (ours / theirs - 1), "tokens": len(ids), "said": said.strip()}))
 
 
 def speed(o: argparse.Namespace, llama: Llama) -> None:
@@ -128,8 +131,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--text", help="a text for perplexity")
     parser.add_argument("--window", type=int, default=512)
-    parser.add_argument("--windows", type=int, default=8)
-    parser.add_argument("--perplexity-program", help="examples/perplexity, where it is not beside the command")
+    parser.add_argument("--windows", type=int, help="windows at most; all of the text if it is not given")
     o = parser.parse_args()
     llama = Llama(o.model, threads=o.threads)
     for what in o.what:

@@ -1,7 +1,7 @@
 """Measures `talweg serve` beside the model in process on a GPU, with ResNet-50 and MiniLM.
 
     python scripts/serve_gpu.py export DIRECTORY              # needs the Python package; weights are left out
-    python scripts/serve_gpu.py measure TALWEG DIRECTORY OUT  # needs the program and Python alone
+    python scripts/serve_gpu.py measure TALWEG DIRECTORY OUT [FLAG…]  # needs the program and Python alone
 
 Weights are random, so the directory holds their header only and `measure` fills in the rest. Input images are bytes; the
 model scales them. `OUT/serve.json` has every round, the table is printed.
@@ -71,13 +71,13 @@ def output(command):
     return json.loads(done.stdout)
 
 
-def measure(program, folder, out):
+def measure(program, folder, out, *flags):
     folder, rounds = pathlib.Path(folder), []
     os.environ["TALWEG_DEVICE"] = DEVICE
     for directory in folder.glob("*/1"):
         fill(directory)
     begun = time.monotonic()
-    command = [program, "serve", folder, "--port", "0", "--batch-max", "64", "--replicas", "2", "--latency-ms", "100"]
+    command = [program, "serve", folder, "--port", "0", "--batch-max", "64", "--replicas", "2", "--latency-ms", "100", *flags]
     server = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
     host = server.stdout.readline().split()[3].removeprefix("http://").rstrip("/")
     result = {"start_seconds": time.monotonic() - begun, "device": DEVICE, "rounds": rounds}

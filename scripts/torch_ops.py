@@ -2,6 +2,7 @@
 
     python scripts/torch_ops.py                      values, dtypes and gradients of all operators
     python scripts/torch_ops.py --only 'linalg' -v   some operators, with every failure
+    python scripts/torch_ops.py --seed 7             other numbers than those of PyTorch's tests
     python scripts/torch_ops.py --store python/tests/torch_cases.json
                                                      a small case of each, which the tests run without PyTorch
 
@@ -290,20 +291,22 @@ def compared(ours, theirs, exact, random, what="result"):
     return None
 
 
-def samples(op, per_op):
+def samples(op, per_op, seed=None):
     kinds = [torch.float32, torch.int64, torch.complex64, torch.float8_e4m3fn]
     kind = next((k for k in kinds if op.supports_dtype(k, "cpu")), None)
     if kind is None:
         return []
-    torch.manual_seed(20261116)
-    cases = list(op.sample_inputs("cpu", kind, requires_grad=op.supports_autograd and kind.is_floating_point))
+    # Without a seed the numbers are those of PyTorch's own tests.
+    torch.manual_seed(seed or 0)
+    needs = op.supports_autograd and kind.is_floating_point
+    cases = list(op.sample_inputs("cpu", kind, requires_grad=needs, set_seed=seed is None))
     return cases[:: max(1, len(cases) // per_op)][:per_op]
 
 
-def run(op, per_op, grad):
+def run(op, per_op, grad, seed):
     """How many cases of an operator pass, how many there are, and what is wrong with the others."""
     passed, wrong, total = 0, [], 0
-    cases = samples(op, per_op)
+    cases = samples(op, per_op, seed)
     for i, sample in enumerate(cases):
         signal.alarm(30)
         try:
@@ -401,6 +404,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="a regular expression for names of operators")
     parser.add_argument("--per-op", type=int, default=12, help="cases per operator")
+    parser.add_argument("--seed", type=int, help="of the cases' numbers; otherwise those of PyTorch's tests")
     parser.add_argument("--no-grad", action="store_true", help="compare values only")
     parser.add_argument("--differentiable", action="store_true", help="only operators with gradients")
     parser.add_argument("--json", help="write the result of every operator to this file")
@@ -421,7 +425,7 @@ def main():
         if not re.search(options.only, op.name):
             continue
         name = f"{op.name} ({op.variant_test_name})" if op.variant_test_name else op.name
-        table[name] = (*run(op, options.per_op, not options.no_grad), op.supports_autograd)
+        table[name] = (*run(op, options.per_op, not options.no_grad, options.seed), op.supports_autograd)
     for name, (passed, total, wrong, _) in table.items():
         if wrong:
             shown = wrong if options.verbose else wrong[:1]

@@ -102,7 +102,7 @@ from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtyp
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._export import Dim, export  # noqa: E402
 from ._files import from_file, frombuffer, load, save  # noqa: E402
-from ._import import from_torch  # noqa: E402
+from ._import import from_jax, from_torch  # noqa: E402
 from ._state import no_grad, enable_grad, inference_mode, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,

@@ -55,7 +55,7 @@ from ._devices import get_default_device as get_default_device, set_default_devi
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
 from ._export import Dim as Dim, export as export
-from ._import import from_torch as from_torch
+from ._import import from_jax as from_jax, from_torch as from_torch
 from .compression import compress as compress
 from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
 from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled
@@ -743,6 +743,9 @@ class Tensor:
     def instance_norm(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
         a weight and plus a bias for each channel, if given."""
+    def int_conv(self, weight: TensorLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
+        """Convolution of 8-bit integers `[N, *S, C]`, channels last, with a weight `[O, C / groups, *K]` of signed ones,
+        summed in `i32`: what quantized convolutional networks are made of."""
     def int_matmul(self, other: TensorLike) -> Tensor:
         """Matrix product of matrices of 8-bit integers (`i8` or `u8`, each side its own), summed in `i32`:
         what quantized models are made of."""
@@ -967,6 +970,8 @@ class Tensor:
     def quantize(self, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
         1): their product is near the numbers, off by half a scale at most."""
+    def quantize_static(self, step: builtins.float, dtype: DTypeLike) -> Tensor:
+        """The numbers in steps of a size that is known beforehand, as `i8` or `u8`."""
     def quantized_linear(self, weight: TensorLike, scale: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x wᵀ + b on the last dimension, with a weight and a scale from `quantize` along the
         weight's last axis. Each row of x is quantized on the way (a dynamically quantized layer)."""
@@ -1134,6 +1139,12 @@ class Tensor:
     @staticmethod
     def stack(parts: Sequence[TensorLike], dim: builtins.int = 0) -> Tensor:
         """Tensors of one shape one after the other along a new axis, in their common type."""
+    def static_conv(self, step: builtins.float, weight: TensorLike, scale: TensorLike, bias: TensorLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
+        """Convolution of bytes `[N, C, *S]` in steps of size `step` with a weight `[O, C / groups, *K]` of `i8` in steps of
+        size `scale[O]`, plus a bias `[O]`."""
+    def static_linear(self, step: builtins.float, weight: TensorLike, scale: TensorLike, bias: TensorLike) -> Tensor:
+        """The product of bytes `[…, I]` in steps of size `step` with a weight `[I, O]` of `i8` in steps of size `scale[O]`,
+        plus a bias `[O]`."""
     def stop_gradient(self) -> Tensor:
         """The same value; no gradient flows through it."""
     def sum(self, dim: Axis = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
@@ -1919,6 +1930,9 @@ def im2col(input: Tensor, window: ShapeLike, stride: ShapeLike = 1, padding: Sha
     options, stride, even padding and dilation count."""
 def inner(input: Tensor, other: TensorLike) -> Tensor:
     """Sums of products over the last dimension of both tensors."""
+def int_conv(input: Tensor, weight: TensorLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
+    """Convolution of 8-bit integers `[N, *S, C]`, channels last, with a weight `[O, C / groups, *K]` of signed ones,
+    summed in `i32`: what quantized convolutional networks are made of."""
 def int_matmul(input: Tensor, other: TensorLike) -> Tensor:
     """Matrix product of matrices of 8-bit integers (`i8` or `u8`, each side its own), summed in `i32`:
     what quantized models are made of."""
@@ -2106,6 +2120,8 @@ def qr_full(input: Tensor) -> tuple[Tensor, Tensor]:
 def quantize(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
     1): their product is near the numbers, off by half a scale at most."""
+def quantize_static(input: Tensor, step: builtins.float, dtype: DTypeLike) -> Tensor:
+    """The numbers in steps of a size that is known beforehand, as `i8` or `u8`."""
 def quantized_linear(input: Tensor, weight: TensorLike, scale: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x wᵀ + b on the last dimension, with a weight and a scale from `quantize` along the
     weight's last axis. Each row of x is quantized on the way (a dynamically quantized layer)."""
@@ -2253,6 +2269,12 @@ def square(input: Tensor) -> Tensor:
 
     >>> tensor([-1.5, 2.0]).square().tolist()  # by hand
     [2.25, 4.0]"""
+def static_conv(input: Tensor, step: builtins.float, weight: TensorLike, scale: TensorLike, bias: TensorLike, stride: ShapeLike = 1, padding: ShapeLike | str = 0, dilation: ShapeLike = 1, groups: builtins.int = 1, output_padding: ShapeLike = 0) -> Tensor:
+    """Convolution of bytes `[N, C, *S]` in steps of size `step` with a weight `[O, C / groups, *K]` of `i8` in steps of
+    size `scale[O]`, plus a bias `[O]`."""
+def static_linear(input: Tensor, step: builtins.float, weight: TensorLike, scale: TensorLike, bias: TensorLike) -> Tensor:
+    """The product of bytes `[…, I]` in steps of size `step` with a weight `[I, O]` of `i8` in steps of size `scale[O]`,
+    plus a bias `[O]`."""
 def stop_gradient(input: Tensor) -> Tensor:
     """The same value; no gradient flows through it."""
 def svd_full(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -40,6 +40,9 @@ DIFFERS = {
     "torch.eig": "removed from PyTorch; the same as `linalg.eig`",
     "torch.lstsq": "removed from PyTorch; `tw.lstsq(a, b)` is the solution alone",
     "torch.solve": "removed from PyTorch; `tw.solve(a, b)` is `linalg.solve`",
+    "torch.linalg.pinv": "the gradient with `hermitian=True` is that of a Hermitian matrix, also where the matrix is none",
+    "torch.linalg.eig": "of two conjugate eigenvalues either may come first",
+    "torch.linalg.eigvals": "of two conjugate eigenvalues either may come first",
     "torch.cholesky_solve": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
     "torch.cholesky_inverse": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
 }

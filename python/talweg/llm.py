@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from . import _native
 
-__all__ = ["Beam", "Completion", "Encoder", "LanguageModel", "Stream", "load"]
+__all__ = ["Beam", "Completion", "Encoder", "Finetune", "LanguageModel", "Stream", "load"]
 
 
 class Completion(str):
@@ -233,6 +233,48 @@ class Encoder:
         """The embedding of a text, or of each, as sentence-transformers computes it."""
         rows = self._native.embed([self.encode(t) for t in ([texts] if isinstance(texts, str) else texts)])
         return rows[0] if isinstance(texts, str) else rows
+
+
+class Finetune:
+    """Fine-tuning of a GGUF file or folder: an adapter learns, or with ``full`` every weight.
+
+    ``data`` is a file: plain text, or JSON lines with ``text`` or ``messages``; with ``dpo`` (β, usually 0.1), JSON lines with
+    ``prompt``, ``chosen`` and ``rejected``. ``init`` is an adapter to go on with. ``scratch`` draws new weights for the
+    folder's ``config.json``: pre-training. The seed of new weights is :func:`talweg.manual_seed`'s.
+
+    >>> run = tw.llm.Finetune("model.gguf", "text.txt", lora=16)  # doctest: +SKIP
+    >>> losses = [run.step() for _ in range(100)]                 # doctest: +SKIP
+    >>> run.perplexity()                                          # doctest: +SKIP
+    >>> run.save("adapter")                                       # doctest: +SKIP
+    """
+
+    def __init__(self, model: str | os.PathLike[str], data: str | os.PathLike[str], *, lora: int = 16, alpha: float | None = None,
+                 targets: Sequence[str] = ("q_proj", "k_proj", "v_proj", "o_proj"), init: str | os.PathLike[str] | None = None,
+                 full: bool = False, scratch: bool = False, batch: int = 4, length: int = 128, lr: float | None = None, seed: int = 0,
+                 held_out: float = 0.1, dpo: float | None = None, checkpoint: bool = False) -> None:
+        if init is not None and (full or scratch):
+            raise ValueError("an adapter (init) and every weight (full, scratch) cannot both learn")
+        kind = "scratch" if scratch else "full" if full else "lora" if init is None else "adapter"
+        rate = {"scratch": 1e-3, "full": 2e-5}.get(kind, 2e-4) if lr is None else lr
+        self._native = _native.Finetune(
+            (model, data, init), kind, (lora, 2.0 * lora if alpha is None else alpha, list(targets)),
+            (batch, length, rate, seed), held_out, dpo, checkpoint,
+        )
+        self.parameters: int = self._native.parameters
+        self.in_order: float | None = None
+
+    def step(self) -> float:
+        """One step of AdamW on the next batch; returns its loss. The share of preferences in order is ``in_order``."""
+        loss, self.in_order = self._native.step()
+        return float(loss)
+
+    def perplexity(self) -> float | None:
+        """The perplexity of the held-out text; None if there is less than a sequence of it."""
+        return self._native.perplexity()  # type: ignore[no-any-return]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the adapter in PEFT's format, or the whole model as a folder that ``transformers`` reads."""
+        self._native.save(folder)
 
 
 def load(path: str | os.PathLike[str], *, lora: str | os.PathLike[str] | None = None, sequences: int = 32,

@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 from . import _native, nn
 from ._export import Dim, _argument_names, _axes
 from ._native import Tensor, is_grad_enabled
+from ._state import no_grad
 
 __all__ = ["Model", "load", "save"]
 
@@ -108,16 +109,17 @@ def save(
     path: str | os.PathLike[str],
     args: Sequence[Any],
     *,
-    dynamic_shapes: Mapping[str, Any] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     name: str | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> None:
     """Writes a function or module as an ONNX file (operator set 20).
 
-    ``args`` are example inputs; ``dynamic_shapes`` names the axes whose size is free, by input: ``{"x": {0: "batch"}}``.
-    Weights become initializers with their names. Ops that ONNX has no operators for are an error that lists them. A module
-    must be in ``eval()`` mode.
+    ``args`` are example inputs; ``dynamic_shapes`` names the axes whose size is free, by input: ``{"x": {0: "batch"}}``,
+    or in the order of the inputs: ``[{0: "batch"}]``. The keys of a dict of outputs become their names. Weights become
+    initializers with their names. Ops that ONNX has no operators for are an error that lists them. A module must be in
+    ``eval()`` mode.
     """
     args = tuple(args) if isinstance(args, (list, tuple)) else (args,)
     names = list(input_names or _argument_names(f, len(args)))
@@ -128,7 +130,10 @@ def save(
             raise TypeError(f"{n} must be a tensor, not {type(v).__name__}: bind other arguments with functools.partial")
     if getattr(f, "training", False):
         raise ValueError("the module is in training mode: call eval() first")
-    shapes = dict(dynamic_shapes or {})
+    given = dynamic_shapes or {}
+    if isinstance(given, (list, tuple)) and len(given) != len(names):
+        raise ValueError(f"dynamic_shapes has {len(given)} entries for {len(names)} inputs: {', '.join(names)}")
+    shapes = dict(zip(names, given)) if isinstance(given, (list, tuple)) else dict(given)
     if unknown := set(shapes) - set(names):
         raise ValueError(f"there is no input {sorted(unknown)[0]!r}; the inputs are {', '.join(names)}")
     dims: dict[str, Dim] = {}
@@ -142,4 +147,8 @@ def save(
         out = f(*tensors)
         return tuple(out.values()) if isinstance(out, dict) else out
 
+    if output_names is None:
+        with no_grad():
+            first = f(*args)
+        output_names = list(first) if isinstance(first, dict) else []
     _native.onnx_save(flat, os.fspath(path), "model" if title == "<lambda>" else title, inputs, list(output_names or []))

@@ -70,6 +70,118 @@ def test_calibration_cuts_outliers():
         compression.threshold(seen, "median")
 
 
+class Block(nn.Module):
+    """Two convolutions around a shortcut, as in a residual network."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+        self.conv2, self.norm2 = nn.Conv2d(channels, channels, 3, padding=1, groups=channels), nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        y = self.norm1(self.conv1(x)).relu()
+        return (self.norm2(self.conv2(y)) + x).relu()
+
+
+def cnn():
+    tw.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), Block(16), nn.Conv2d(16, 8, 1, stride=2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
+    )  # fmt: skip
+    for _ in range(3):
+        net(tw.randn(8, 3, 12, 12) * 2 + 1)
+    return net.eval()
+
+
+IMAGES = [tw.randn(4, 3, 12, 12) for _ in range(2)]
+
+
+@pytest.mark.parametrize("calibration", ["minmax", "percentile", "entropy"])
+def test_convolutions_in_integers_stay_near(calibration):
+    net = cnn()
+    small, report = tw.compress(net, "static", calibrate=IMAGES, calibration=calibration, min_gain=0.0)
+    assert [layer.name for layer in report.layers] == ["0", "3.conv1", "3.conv2", "4", "7"]
+    assert all(layer.after == "static int8" for layer in report.layers)
+    # What goes through a ReLU has no sign, and a whole byte for its size.
+    assert not small[0].is_unsigned and small[4].is_unsigned and small[4].weight.dtype == tw.int8
+    assert report.sqnr > (15 if calibration == "entropy" else 24), str(report)
+    assert isinstance(net[1], nn.BatchNorm2d) and isinstance(small[1], nn.Identity)
+
+
+@pytest.mark.parametrize(
+    "conv, shape",
+    [
+        (nn.Conv1d(5, 7, 3, stride=2, padding=2, dilation=2), (2, 5, 17)),
+        (nn.Conv2d(6, 9, (3, 2), padding="same", groups=3), (1, 6, 8, 9)),
+        (nn.Conv3d(2, 4, 2, bias=False), (2, 2, 4, 5, 3)),
+        (nn.Conv2d(40, 40, 3, padding=1, groups=40), (1, 40, 9, 9)),
+        (nn.Conv2d(3, 4, 3), (3, 8, 8)),
+    ],
+)
+def test_a_convolution_in_integers_is_the_rounded_one(conv, shape):
+    tw.manual_seed(2)
+    x = tw.rand(*shape)
+    layer = compression.StaticConv(conv, 1.0, is_unsigned=True)
+    steps = (x / layer.step).round() * layer.step
+    weight = layer.weight.to(tw.float32) * layer.scale.reshape((-1,) + (1,) * (conv.weight.ndim - 1))
+    rounded = type(conv)(conv.in_channels, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, conv.dilation, conv.groups)
+    rounded.weight, rounded.bias = nn.Parameter(weight), nn.Parameter(layer.bias)
+    assert np.allclose(layer(x).numpy(), rounded(steps).detach().numpy(), atol=1e-4)
+    assert np.allclose(layer(x).numpy(), conv(x).detach().numpy(), atol=0.03)
+
+
+def test_only_convolutions_padded_with_zeros_become_integers():
+    with pytest.raises(tw.ArgumentError, match="padded with zeros"):
+        compression.StaticConv(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), 1.0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"))
+    _, report = tw.compress(net, "static", calibrate=IMAGES)
+    assert report.layers == []
+
+
+def test_a_quantized_model_is_written_as_qdq(tmp_path):
+    small, _ = tw.compress(cnn(), "static", calibrate=IMAGES, min_gain=0.0)
+    path = str(tmp_path / "small.onnx")
+    tw.onnx.save(small, path, (IMAGES[0],))
+    data = (tmp_path / "small.onnx").read_bytes()
+    # A layer has one of the first, and two of the second; names of operators and of values.
+    assert data.count(b"QuantizeLinear") >= 5 and data.count(b"DequantizeLinear") >= 10
+    assert b"ConvInteger" not in data and len(data) < 12_000
+    want, got = small(IMAGES[0]).numpy(), tw.onnx.load(path)(IMAGES[0]).numpy()
+    assert np.abs(got - want).max() < 0.02 * np.abs(want).max()
+
+
+def test_bias_correction_keeps_the_mean():
+    tw.manual_seed(3)
+    conv, x = nn.Conv2d(8, 4, 1), tw.rand(16, 8, 6, 6) + 1
+    with tw.no_grad():
+        # One large weight a channel leaves the others few steps.
+        conv.weight.copy_(tw.where(tw.arange(8).reshape(1, 8, 1, 1) == 0, 40.0, conv.weight))
+    want = conv(x).detach().numpy().mean((0, 2, 3))
+    means = x.numpy().mean((0, 2, 3))
+    plain, corrected = (compression.StaticConv(conv, 2.0, mean, is_unsigned=True) for mean in (None, tw.tensor(means)))
+    off = [np.abs(layer(x).numpy().mean((0, 2, 3)) - want).max() for layer in (plain, corrected)]
+    assert off[1] < off[0] / 3
+
+
+def test_batch_normalization_is_folded_unless_the_convolution_has_other_readers():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+            self.norm.running_mean.copy_(tw.ones(4))
+
+        def forward(self, x):
+            y = self.conv(x)
+            return self.norm(y) + y
+
+    net = Twice().eval()
+    before = net(IMAGES[0]).numpy().copy()
+    assert compression.fold_batch_norms(net, (IMAGES[0],)) == 0
+    assert np.array_equal(net(IMAGES[0]).numpy(), before) and isinstance(net.norm, nn.BatchNorm2d)
+    assert compression.fold_batch_norms(cnn(), (IMAGES[0],)) == 3
+
+
 def test_equalization_changes_no_result(model):
     with tw.no_grad():
         model[0].weight.copy_(model[0].weight * tw.linspace(0.01, 10, 96).reshape(96, 1))
@@ -154,3 +266,16 @@ def test_the_command(tmp_path, capsys):
     assert json.loads((tmp_path / "r.json").read_text())["method"] == "int8"
     assert "0.weight" in tw.load(out)
     assert main(["compress", f"{tmp_path}/net.py:net", "--prune", "0.5"]) == 0
+
+
+def test_the_command_quantizes_convolutions(tmp_path, capsys):
+    from talweg.__main__ import main
+
+    (tmp_path / "net.py").write_text("import talweg as tw\nnet = tw.nn.Sequential(tw.nn.Conv2d(3, 8, 3), tw.nn.ReLU())\n")
+    np.save(tmp_path / "x.npy", np.ones((4, 3, 8, 8), np.float32))
+    out = str(tmp_path / "small.safetensors")
+    args = [f"{tmp_path}/net.py:net", "--static", "--calibrate", str(tmp_path / "x.npy"), "--calibration", "minmax", "--min-gain", "0"]
+    assert main(["compress", *args, "--out", out]) == 0
+    assert "static int8" in capsys.readouterr().out
+    weights = tw.load(out)
+    assert weights["0.weight"].dtype == tw.int8 and weights["0.weight"].shape == (8, 3, 3, 3)

@@ -393,9 +393,13 @@ except tw.DeadlineError as e:
 def free_port():
     import socket
 
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return min(s.getsockname()[1], 65_000)
+    # Below the ephemeral range: nobody who binds port 0 gets it.
+    for port in range(10_000 + os.getpid() % 20_000, 32_000):
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
 PACE = """
 import sys, time
 import talweg as tw

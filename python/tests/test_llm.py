@@ -129,3 +129,25 @@ def test_draft_models_change_nothing(model, tmp_path):
     drafted = tw.llm.load(path, sequences=2, draft_model=path)
     options = {"max_tokens": 16, "seed": 3, "ignore_eos": True}
     assert drafted.generate("hello", draft=4, **options) == model.generate("hello", **options)
+
+
+def test_an_adapter_and_every_weight_learn_a_text(tmp_path):
+    tw.manual_seed(0)
+    _write(tmp_path / "tiny.gguf")
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
+    run = tw.llm.Finetune(tmp_path / "tiny.gguf", tmp_path / "text.txt", lora=4, length=32, batch=2, lr=1e-2)
+    before, losses = run.perplexity(), [run.step() for _ in range(20)]
+    assert losses[-1] < losses[0] and run.perplexity() < before and run.in_order is None
+    run.save(tmp_path / "adapter")
+    adapted = tw.llm.load(tmp_path / "tiny.gguf", lora=tmp_path / "adapter")
+    assert adapted.perplexity("the quick brown fox jumps over the lazy dog. ", 32) < before
+    run = tw.llm.Finetune(tmp_path / "tiny.gguf", tmp_path / "text.txt", full=True, length=32, batch=2, lr=3e-3)
+    for _ in range(20):
+        run.step()
+    run.save(tmp_path / "whole")
+    assert run.perplexity() < before / 2
+    assert (tmp_path / "whole" / "model.safetensors").exists()
+    whole = tw.llm.load(tmp_path / "whole")
+    assert whole.perplexity("the quick brown fox jumps over the lazy dog. ", 32) < before / 2
+    with pytest.raises(ValueError, match="cannot both learn"):
+        tw.llm.Finetune(tmp_path / "tiny.gguf", tmp_path / "text.txt", full=True, init=tmp_path / "adapter")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -412,3 +413,47 @@ def test_another_thread_computes_on_after_ctrl_c():
             print(out)
     """))
     assert done.stdout.strip() == "[60000]", done
+
+
+def chain(ops, rows):
+    def f(x):
+        for _ in range(ops // 2):
+            x = (x * 1.0001).sin()
+        return x.sum()
+
+    return tw.grad(f)(tw.ones(rows)).numpy()
+
+
+def parts(count, rows):
+    x = tw.ones(rows)
+    return tw.cat([x * float(i) for i in range(count)]).sum().item()
+
+
+def layers(count, rows):
+    model = tw.nn.Sequential(*[tw.nn.Linear(4, 4) for _ in range(count)])
+    optimizer = tw.optim.SGD(model.parameters(), lr=0.01)
+
+    @tw.jit
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step(tw.ones(rows, 4)).item()
+
+
+@pytest.mark.parametrize("program, size", [(chain, 2000), (parts, 1500), (layers, 200)])
+def test_compile_time_grows_no_faster_than_the_program(program, size):
+    def seconds(size):
+        best = float("inf")
+        for rows in (3, 4):  # another shape is compiled anew
+            start = time.process_time()
+            program(size, rows)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # Eight times the size takes 8 times as long, and would take 64 if each part looked at all others.
+    short, long = seconds(size), seconds(8 * size)
+    assert long < 20 * short, f"{short:.3f} s for {size}, {long:.3f} s for {8 * size}"

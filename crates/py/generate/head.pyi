@@ -55,7 +55,7 @@ from ._devices import get_default_device as get_default_device, set_default_devi
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
 from ._export import Dim as Dim, export as export
-from ._import import from_torch as from_torch
+from ._import import from_jax as from_jax, from_torch as from_torch
 from .compression import compress as compress
 from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
 from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled

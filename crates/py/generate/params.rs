@@ -54,6 +54,8 @@ const BY_HAND: &[&str] = &[
     "eval",
     "eval_all",
     "expand",
+    "expert_matmul",
+    "expert_matmul_interleaved",
     "eye",
     "eye_of",
     "full_of",

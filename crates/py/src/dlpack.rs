@@ -325,7 +325,7 @@ impl ForeignMemory for Dense {
 }
 
 /// The memory of an array on a GPU.
-struct OnGpu(#[expect(dead_code, reason = "gives the array back when it is dropped")] Taken);
+pub(crate) struct OnGpu(#[expect(dead_code, reason = "gives the array back when it is dropped")] pub(crate) Taken);
 // SAFETY: it is not read here, and is given back with the interpreter held.
 unsafe impl Send for OnGpu {}
 // SAFETY: as above.

@@ -1,26 +1,27 @@
 //! Programs over the tensors of another library, such as PyTorch: called with its tensors, they return its tensors.
 //!
 //! Arrays cross by DLPack's C exchange table (`__dlpack_c_exchange_api__`, DLPack 1.3), which costs a fraction of a
-//! microsecond each; on GPUs by capsules. Memory is shared where its elements are dense in any order of the axes. Each
+//! microsecond each. On GPUs, streams wait for each other, and the host for none. Memory is shared where its elements are dense in any order of the axes. Each
 //! result has memory of its own, in the order of axes that the library expects.
 
 use crate::dlpack::{
-    self, Array, CPU, CUDA, Dense, Export, HOST, Imported, Share, Taken, Versioned, data_type, delete_versioned,
-    dense_strides, described, inverse, start,
+    self, Array, CPU, CUDA, Dense, Device, Export, HOST, Imported, OnGpu, Share, Taken, Versioned, data_type,
+    delete_versioned, dense_strides, described, inverse, start,
 };
 use crate::error::{OrRaise, type_error};
 use crate::interrupt;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
-use ::tensor::{DType, Literal, Result, Tensor, Traces};
-use ir::{Buffer, Bytes, Outside, Type, Value};
+use ::tensor::{DType, Literal, Result, Tensor, Traces, engine_named};
+use ir::{Buffer, Bytes, DeviceMemory, Outside, Type, Value};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyBufferError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyType};
 use pyo3::{ffi, intern};
+use std::any::Any;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,8 +49,6 @@ struct Library {
     class: Py<PyType>,
     /// A static of the library, which is never unloaded.
     table: *const ExchangeTable,
-    /// Makes a tensor from an object with `__dlpack__`: the way of tensors on GPUs.
-    from_dlpack: Py<PyAny>,
 }
 // SAFETY: the table is constant, and its functions are called with the interpreter held.
 unsafe impl Send for Library {}
@@ -57,7 +56,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    fn new(class: &Bound<'_, PyType>, from_dlpack: Py<PyAny>) -> PyResult<Library> {
+    fn new(class: &Bound<'_, PyType>) -> PyResult<Library> {
         let capsule = class.getattr("__dlpack_c_exchange_api__")?;
         let name = c"dlpack_exchange_api";
         // SAFETY: fails with an exception unless the object is a capsule of this name.
@@ -75,7 +74,7 @@ impl Library {
                 return Err(type_error(format!("DLPack {} has another exchange table", (*table).major)));
             }
         }
-        Ok(Library { class: class.clone().unbind(), table, from_dlpack })
+        Ok(Library { class: class.clone().unbind(), table })
     }
     fn table(&self) -> &ExchangeTable {
         // SAFETY: not null, and it lives as long as the process.
@@ -85,7 +84,17 @@ impl Library {
         // SAFETY: both are types; the interpreter is held.
         unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(obj.as_ptr()), self.class.as_ptr().cast()) == 1 }
     }
-    /// What a tensor in host memory says of itself, without holding it; `None` where the library does not say.
+    /// The stream of a GPU that the library works on now.
+    fn stream(&self, py: Python<'_>, number: i32) -> PyResult<u64> {
+        let Some(stream) = self.table().stream else { return Err(type_error("the library does not say its stream")) };
+        let mut out = std::ptr::null_mut();
+        // SAFETY: on success the pointer is written.
+        if unsafe { stream(CUDA, number, &mut out) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(out.addr() as u64)
+    }
+    /// What a tensor says of itself, without holding it; `None` where the library does not say.
     fn place(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Place>> {
         let Some(describe) = self.table().describe else { return Ok(None) };
         let mut array = std::mem::MaybeUninit::<Array>::uninit();
@@ -95,11 +104,12 @@ impl Library {
                 return Err(PyErr::fetch(obj.py()));
             }
             let array = array.assume_init();
-            if array.device.kind != CPU {
+            if ![CPU, CUDA].contains(&array.device.kind) {
                 return Ok(None);
             }
             let (dtype, layout) = described(&array)?;
-            Ok(Some(Place { address: start(&array).addr(), dtype, shape: layout.shape, strides: layout.strides }))
+            let (address, device) = (start(&array).addr(), array.device);
+            Ok(Some(Place { address, device, dtype, shape: layout.shape, strides: layout.strides }))
         }
     }
     fn taken(&self, obj: &Bound<'_, PyAny>) -> PyResult<Taken> {
@@ -119,7 +129,20 @@ impl Library {
         } else {
             Literal::from_bytes(value.dtype(), value.shape().clone(), value.bytes()).or_raise(py)?
         };
-        let sizes: Vec<i64> = value.shape().iter().map(|&d| d as i64).collect();
+        let ty = Type::new(value.dtype(), value.shape().clone());
+        let data = value.bytes().as_ptr().cast_mut().cast();
+        self.made(py, &ty, order, (data, HOST), Box::new(Outside::new(value.into_buffer())))
+    }
+    /// A tensor of the library's over dense memory that nobody else has, and what keeps it.
+    fn made<'py>(
+        &self,
+        py: Python<'py>,
+        ty: &Type,
+        order: Option<&[usize]>,
+        (data, device): (*mut c_void, Device),
+        memory: Box<dyn Any + Send + Sync>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sizes: Vec<i64> = ty.shape.iter().map(|&d| d as i64).collect();
         let dense = dense_strides(&sizes.iter().map(|d| (*d).max(1)).collect::<Vec<_>>());
         let (shape, strides) = match order {
             None => (sizes, dense),
@@ -129,12 +152,10 @@ impl Library {
                 (shape, strides)
             }
         };
-        let (dtype, ndim) = (data_type(value.dtype()), shape.len() as i32);
-        let data = value.bytes().as_ptr().cast_mut().cast();
-        let memory = Box::new(Outside::new(value.into_buffer()));
+        let (dtype, ndim) = (data_type(ty.dtype), shape.len() as i32);
         let mut kept = Box::new(Export { _memory: memory, shape, strides });
         let (shape, strides) = (kept.shape.as_mut_ptr(), kept.strides.as_mut_ptr());
-        let array = Array { data, device: HOST, ndim, dtype, shape, strides, byte_offset: 0 };
+        let array = Array { data, device, ndim, dtype, shape, strides, byte_offset: 0 };
         let context = Box::into_raw(kept).cast();
         let managed = Versioned { major: 1, minor: 0, context, deleter: Some(delete_versioned), flags: 0, array };
         let managed = Box::into_raw(Box::new(managed));
@@ -154,6 +175,7 @@ impl Library {
 #[derive(Clone, PartialEq)]
 struct Place {
     address: usize,
+    device: Device,
     dtype: DType,
     shape: ir::Shape,
     strides: Vec<i64>,
@@ -187,12 +209,12 @@ impl Key {
 /// A tensor argument: how it is looked up, and its value.
 type Argument = (Key, Buffer);
 
-/// The elements of an array in host memory, shared where they are dense.
-fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal)> {
+/// The elements of an array in host memory, shared where they are dense; and whether they are.
+fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal, bool)> {
     let (dtype, layout) = described(array.array())?;
     let (begin, len) = (start(array.array()), layout.count() * dtype.size());
     if len == 0 {
-        return Ok((Type::new(dtype, layout.shape.clone()), None, Literal::zeros(dtype, layout.shape)));
+        return Ok((Type::new(dtype, layout.shape.clone()), None, Literal::zeros(dtype, layout.shape), true));
     }
     if array.array().data.is_null() {
         return Err(PyBufferError::new_err("the tensor has no memory"));
@@ -205,7 +227,8 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal)> {
     };
     let is_aligned = begin.addr().is_multiple_of(dtype.part().size());
     // A truth value of another library may be any byte.
-    let literal = if is_dense && is_aligned && dtype != DType::Bool {
+    let is_shared = is_dense && is_aligned && dtype != DType::Bool;
+    let literal = if is_shared {
         Literal::from_buffer(dtype, shape.clone(), Arc::new(Bytes::foreign(Box::new(Dense { array, len }))))
     } else if is_dense {
         // SAFETY: so many bytes lie one after the other, and the array is held.
@@ -215,7 +238,7 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal)> {
         // SAFETY: the layout is the array's own.
         truth(dtype, &shape, unsafe { layout.gather(begin, dtype.size()) })
     };
-    Ok((Type::new(dtype, shape), order, literal))
+    Ok((Type::new(dtype, shape), order, literal, is_shared))
 }
 
 /// A value of bytes, of which truth values are 0 or 1.
@@ -240,6 +263,19 @@ struct Form {
     traces: Traces<Arc<Vec<Out>>>,
     /// Whether the last call took next to no time.
     is_brief: AtomicBool,
+}
+
+/// A GPU whose stream and the library's wait for each other around a call.
+struct Ordered {
+    number: i32,
+    device: Arc<dyn runtime::Device>,
+    stream: u64,
+}
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        // The library's memory is given back next, also after an error.
+        let _ = self.device.lead(self.stream);
+    }
 }
 
 /// A weight that was taken over at an earlier call.
@@ -269,28 +305,49 @@ struct ForeignCall {
 impl ForeignCall {
     /// A tensor of the library's.
     fn argument(&self, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
+        Ok(self.taken_over(obj)?.0)
+    }
+    /// The same, and whether its memory is the library's: a copy does not see later changes.
+    fn taken_over(&self, obj: &Bound<'_, PyAny>) -> PyResult<(Argument, bool)> {
         let array = self.library.taken(obj)?;
         let device = &array.array().device;
         if device.kind == CUDA {
-            drop(array);
-            return self.on_gpu(obj);
+            return self.on_gpu(obj, array);
         }
         if device.kind != CPU {
             let e = format!("a tensor on DLPack device {}, neither in host memory nor on an NVIDIA GPU", device.kind);
             return Err(PyBufferError::new_err(e));
         }
-        let (ty, order, literal) = host(array)?;
-        Ok((Key::Tensor(ty, order), Buffer::Host(literal)))
+        let (ty, order, literal, is_shared) = host(array)?;
+        Ok(((Key::Tensor(ty, order), Buffer::Host(literal)), is_shared))
     }
-    fn on_gpu(&self, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
+    fn on_gpu(&self, obj: &Bound<'_, PyAny>, array: Taken) -> PyResult<(Argument, bool)> {
         let py = obj.py();
+        let (dtype, layout) = described(array.array())?;
+        if layout.count() == 0 {
+            let zeros = Literal::zeros(dtype, layout.shape.clone());
+            return Ok(((Key::Tensor(Type::new(dtype, layout.shape), None), Buffer::Host(zeros)), true));
+        }
+        let order = if layout.is_dense() { None } else { layout.order() };
+        if layout.is_dense() || order.is_some() {
+            let shape = match &order {
+                Some(order) => order.iter().map(|&a| layout.shape[a]).collect(),
+                None => layout.shape.clone(),
+            };
+            let ty = Type::new(dtype, shape);
+            let device = engine_named(&format!("cuda:{}", array.array().device.id)).or_raise(py)?.device();
+            let loan = DeviceMemory { address: start(array.array()).addr() as u64, owner: Box::new(OnGpu(array)) };
+            let (buffer, was_copied) = device.adopt_in_order(loan, ty.clone()).or_raise(py)?;
+            return Ok(((Key::Tensor(ty, order), buffer), !was_copied));
+        }
+        drop(array);
         let plain = obj.call_method0(intern!(py, "detach"))?;
         let t = match dlpack::import(&plain, Share::Possible)? {
             Imported::Gpu(t, _) => t,
             Imported::Host(l) => Tensor::from(l),
         };
         let (ty, buffer) = PyTensor::from(t).buffer(py)?;
-        Ok((Key::Tensor(ty, None), buffer))
+        Ok(((Key::Tensor(ty, None), buffer), false))
     }
     /// A tensor that stays where it is.
     fn weight(&self, i: usize, obj: &Bound<'_, PyAny>) -> PyResult<Argument> {
@@ -298,7 +355,10 @@ impl ForeignCall {
         if let Some(a) = self.adopted.lock()[i].as_ref().filter(|a| a.place == place) {
             return Ok(a.argument.clone());
         }
-        let argument = self.argument(obj)?;
+        let (argument, is_shared) = self.taken_over(obj)?;
+        if !is_shared {
+            return Ok(argument);
+        }
         let gone = self.adopted.lock()[i].replace(Adopted { place, argument: argument.clone() });
         drop(gone);
         Ok(argument)
@@ -413,18 +473,34 @@ impl ForeignCall {
         py: Python<'py>,
         (ty, buffer): (Type, Buffer),
         order: Option<&[usize]>,
+        gpu: Option<&Ordered>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match buffer {
             Buffer::Host(value) => self.library.object(py, value, order),
-            Buffer::Device(_) => {
-                let ours = wrap(py, Tensor::from(Value::computed(ty, buffer, false, here(py))))?;
-                let theirs = self.library.from_dlpack.bind(py).call1((ours,))?;
-                match order {
-                    Some(order) => theirs.call_method1(intern!(py, "permute"), (inverse(order),)),
-                    None => Ok(theirs),
-                }
+            Buffer::Device(storage) => {
+                let Some(gpu) = gpu else { return Err(type_error("a result on a GPU of arguments that are not")) };
+                let is_shared = Arc::strong_count(&storage) > 1 || storage.is_shared();
+                let loan = storage.lend_in_order(is_shared, gpu.stream).or_raise(py)?;
+                let none = || PyBufferError::new_err(format!("{} does not lend its memory", storage.device()));
+                let loan = loan.ok_or_else(none)?;
+                let data = std::ptr::with_exposed_provenance_mut(loan.address as usize);
+                let device = dlpack::Device { kind: CUDA, id: gpu.number };
+                drop(storage);
+                self.library.made(py, &ty, order, (data, device), loan.owner)
             }
         }
+    }
+    /// The GPU of the arguments, which waits for what the library has asked of it.
+    fn ordered(&self, py: Python<'_>, feeds: &[Buffer]) -> PyResult<Option<Ordered>> {
+        let on_gpu = |b: &Buffer| match b {
+            Buffer::Device(s) => s.device().strip_prefix("cuda:").and_then(|n| n.parse::<i32>().ok()),
+            Buffer::Host(_) => None,
+        };
+        let Some(number) = feeds.iter().find_map(on_gpu) else { return Ok(None) };
+        let device = engine_named(&format!("cuda:{number}")).or_raise(py)?.device().clone();
+        let stream = self.library.stream(py, number)?;
+        device.follow(stream).or_raise(py)?;
+        Ok(Some(Ordered { number, device, stream }))
     }
 }
 
@@ -434,7 +510,6 @@ impl ForeignCall {
     fn new(
         f: Py<PyAny>,
         library: &Bound<'_, PyType>,
-        from_dlpack: Py<PyAny>,
         passed: Vec<Option<usize>>,
         adopted: Vec<usize>,
         frozen: bool,
@@ -443,7 +518,7 @@ impl ForeignCall {
         let mut is_adopted = vec![false; count];
         adopted.iter().for_each(|&i| is_adopted[i] = true);
         let slots = Mutex::new((0..count).map(|_| None).collect());
-        let library = Library::new(library, from_dlpack)?;
+        let library = Library::new(library)?;
         Ok(ForeignCall { f, library, passed, adopted: slots, is_adopted, is_frozen: frozen, forms: Mutex::default() })
     }
     /// Calls it with a list of arguments, which is emptied: values that nobody else holds are freed during the call.
@@ -463,9 +538,9 @@ impl ForeignCall {
         if unsafe { ffi::PyList_SetSlice(args.as_ptr(), 0, ffi::Py_ssize_t::MAX, std::ptr::null_mut()) } != 0 {
             return Err(PyErr::fetch(py));
         }
+        let gpu = self.ordered(py, &feeds)?;
         let call = || form.traces.call_values(&types, &feeds, |xs| self.trace(&form, &list, xs), Arc::clone);
         let (values, outs) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
-        drop(feeds);
         let mut values = values.into_iter();
         let results = PyList::empty(py);
         let mut outs = outs.iter();
@@ -478,11 +553,13 @@ impl ForeignCall {
                 Some(Out::Object(obj)) => results.append(obj)?,
                 Some(Out::Tensor(order)) => {
                     let value = values.next().ok_or_else(|| type_error("fewer results than places for them"))?;
-                    results.append(self.result(py, value, order.as_deref())?)?;
+                    results.append(self.result(py, value, order.as_deref(), gpu.as_ref())?)?;
                 }
                 None => return Err(type_error("the function returned fewer results than it said")),
             }
         }
+        drop(gpu);
+        drop(feeds);
         Ok(results)
     }
     /// The graph that was compiled for each form of the arguments so far, as text.

@@ -2,7 +2,9 @@
 
 use crate::error::{OrRaise, value_error};
 use ::llm::engine::{Engine, Event, Events, Generation, Handle, Options};
-use ::llm::{BeamOptions, Constraint, Encoder, Evaluator, LanguageModel, Sampling, beam_search};
+use ::llm::finetune::FinetuneOptions;
+use ::llm::{BeamOptions, Constraint, Encoder, Evaluator, LanguageModel, LoraOptions, Sampling, beam_search};
+use ::llm::{Trained, Training, TrainingOptions};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -164,7 +166,8 @@ impl PyLanguageModel {
     }
     /// The perplexity of tokens in windows.
     fn perplexity(&self, py: Python<'_>, tokens: Vec<u32>, length: usize) -> PyResult<f64> {
-        py.detach(|| self.evaluator.perplexity(&tokens, length)).or_raise(py)
+        let first = self.handle.model().tokenizer.first();
+        py.detach(|| self.evaluator.perplexity(&tokens, length, first)).or_raise(py)
     }
     /// The embedding of a text.
     fn embedding(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<Vec<f32>> {
@@ -214,6 +217,60 @@ impl PyEncoder {
     }
 }
 
+/// A run of fine-tuning.
+#[pyclass(name = "Finetune", module = "talweg.llm", frozen)]
+struct PyFinetune(Mutex<Training>);
+
+/// What learns: `lora` with rank, alpha and targets, `adapter` with its folder, `full` or `scratch`.
+fn trained(kind: &str, lora: (usize, f64, Vec<String>), folder: Option<PathBuf>) -> PyResult<Trained> {
+    Ok(match (kind, folder) {
+        ("lora", _) => Trained::Lora(LoraOptions { rank: lora.0.max(1), alpha: lora.1, targets: lora.2 }),
+        ("adapter", Some(folder)) => Trained::Adapter(folder),
+        ("full", _) => Trained::Full,
+        ("scratch", _) => Trained::Scratch,
+        (other, _) => return Err(value_error(&format!("{other:?} cannot be trained"))),
+    })
+}
+
+#[pymethods]
+impl PyFinetune {
+    /// Loads model and data; `settings` are batch, length, learning rate and seed.
+    #[new]
+    #[allow(clippy::too_many_arguments)] // named by their only caller, `Finetune` in Python
+    fn new(
+        py: Python<'_>,
+        paths: (PathBuf, PathBuf, Option<PathBuf>),
+        kind: &str,
+        lora: (usize, f64, Vec<String>),
+        settings: (usize, usize, f64, u64),
+        held_out: f64,
+        dpo: Option<f64>,
+        checkpoint: bool,
+    ) -> PyResult<PyFinetune> {
+        let (batch, length, lr, seed) = settings;
+        let settings = FinetuneOptions { steps: 0, batch, length, lr, seed };
+        let o = TrainingOptions { trained: trained(kind, lora, paths.2)?, settings, held_out, dpo, checkpoint };
+        py.detach(|| Training::new(paths.0, paths.1, &o)).or_raise(py).map(|t| PyFinetune(Mutex::new(t)))
+    }
+    /// How many numbers learn.
+    #[getter]
+    fn parameters(&self) -> usize {
+        self.0.lock().parameters
+    }
+    /// One step: the loss, and the share of preferences whose order is right.
+    fn step(&self, py: Python<'_>) -> PyResult<(f64, Option<f64>)> {
+        py.detach(|| self.0.lock().step()).or_raise(py)
+    }
+    /// The perplexity of the held-out text.
+    fn perplexity(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        py.detach(|| self.0.lock().perplexity()).or_raise(py)
+    }
+    /// Writes the adapter or the model.
+    fn save(&self, py: Python<'_>, out: PathBuf) -> PyResult<()> {
+        py.detach(|| self.0.lock().save(out)).or_raise(py)
+    }
+}
+
 /// A token's event, or the last.
 type PyEvent = (Option<u32>, String, f32, Vec<(u32, f32)>, Option<&'static str>, (usize, usize, usize));
 
@@ -246,5 +303,6 @@ impl PyEvents {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyLanguageModel>()?;
     m.add_class::<PyEncoder>()?;
+    m.add_class::<PyFinetune>()?;
     m.add_class::<PyEvents>()
 }

@@ -53,10 +53,10 @@ fn checkpoint(
 /// What a checkpoint holds: step, state of the generator, notes, tensors, where the loader is.
 type Held = (u64, (u64, u64), BTreeMap<String, String>, BTreeMap<String, PyTensor>, Option<Where>);
 
-fn held(c: Checkpoint) -> Held {
-    let tensors = c.tensors.into_iter().map(|(n, l)| (n, PyTensor::from(Tensor::from(l)))).collect();
+fn held(c: Checkpoint) -> Result<Held, Error> {
+    let tensors = c.paths().map(|n| Ok((n.clone(), PyTensor::from(c.tensor(n)?)))).collect::<Result<_, Error>>()?;
     let at = c.position.map(|p| (p.epoch, p.batch, p.samples, p.len, p.seed, p.by_generator));
-    (c.step, c.generator, c.notes, tensors, at)
+    Ok((c.step, c.generator, c.notes, tensors, at))
 }
 
 /// The state after a step, as bytes for another worker.
@@ -74,7 +74,7 @@ fn encode_checkpoint<'py>(
 /// The state that another worker gave.
 #[pyfunction]
 fn decode_checkpoint(py: Python<'_>, bytes: &[u8]) -> PyResult<Held> {
-    Checkpoint::decode(bytes).map(held).or_raise(py)
+    Checkpoint::decode(bytes).and_then(held).or_raise(py)
 }
 
 /// A folder of checkpoints, written in the background.
@@ -92,7 +92,7 @@ fn text(path: &Path) -> String {
 /// Reads a checkpoint, of whatever parts it is.
 #[pyfunction]
 fn load_checkpoint(py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResult<Held> {
-    py.detach(|| Checkpoint::load(path)).map(held).or_raise(py)
+    py.detach(|| Checkpoint::load(path)).and_then(held).or_raise(py)
 }
 
 #[pymethods]
@@ -162,7 +162,7 @@ impl PyCheckpoints {
         let folder = &self.0;
         let Some(found) = py.detach(|| folder.lock().latest()).or_raise(py)? else { return Ok(None) };
         let refused = found.refused.into_iter().map(|e| e.message).collect();
-        Ok(Some((held(found.checkpoint), text(&found.path), refused)))
+        Ok(Some((held(found.checkpoint).or_raise(py)?, text(&found.path), refused)))
     }
     /// A whole checkpoint of a later step, if there is one.
     fn later(&self, py: Python<'_>, step: u64) -> PyResult<Option<String>> {

@@ -133,7 +133,7 @@ pub fn here(py: Python<'_>) -> Site {
             let line = line(raw, code.as_ptr() as usize);
             let has_columns = COLUMNS.load(Ordering::Relaxed);
             let column = if has_columns { column(&f, &code).unwrap_or(0) } else { 0 };
-            return Site { file, line, column };
+            return Site::new(file, line, column);
         }
         frame = f.getattr(intern!(py, "f_back")).ok().filter(|b| !b.is_none());
     }

@@ -10,12 +10,8 @@ import math
 
 import talweg as tw
 from .. import _native, _ops
+from .._rows import Unsupported, apply, need, one
 from ..nn import functional as F
-
-
-class Unsupported(Exception):
-    """An operator, or a form of one, that runs in PyTorch instead."""
-
 
 # Operators that are functions of the package with the same name, arguments and results.
 SAME = """
@@ -45,24 +41,10 @@ def row(*names):
     return register
 
 
-def apply(name, inputs, **settings):
-    """The results of an op of the table that is no method, such as a gradient."""
-    return _native.apply_row(name, list(inputs), settings)
-
-
-def one(name, inputs, **settings):
-    return apply(name, inputs, **settings)[0]
-
-
 def pulled(f, x, g):
     """The gradient of a function at x, for that of its result."""
     with tw.enable_grad():
         return tw.vjp(f, x)[1](g)[0]
-
-
-def need(condition, why):
-    if not condition:
-        raise Unsupported(why)
 
 
 # ---- the same value

@@ -86,8 +86,13 @@ def wait(y: Any) -> None:
     y.flatten()[:1].tolist()
 
 
-def least_times(calls: dict[str, Callable[[], Any]], seconds: float, clock: Callable[[], float]) -> dict[str, float]:
-    """The least time of each call: in turns, so that a busy machine slows all of them."""
+# PyTorch's idle threads spin for some milliseconds before they sleep. Until then they take a processor from who is next.
+SETTLE = 0.02
+
+
+def least_times(calls: dict[str, Callable[[], Any]], seconds: float, clock: Callable[[], float], settle: float) -> dict[str, float]:
+    """The least time of each call: in turns, so that a busy machine slows all of them. Before each turn threads have
+    `settle` seconds to fall asleep, and a call that does not count wakes those of its library."""
     best = dict.fromkeys(calls, math.inf)
     repeats = {}
     for name, call in calls.items():
@@ -100,6 +105,9 @@ def least_times(calls: dict[str, Callable[[], Any]], seconds: float, clock: Call
     while rounds < 4 or (clock() < end and rounds < 200):
         rounds += 1
         for name, call in calls.items():
+            if settle:
+                time.sleep(settle)
+                wait(call())
             start = clock()
             for _ in range(repeats[name]):
                 y = call()
@@ -146,6 +154,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
     except ImportError:
         print("PyTorch is not installed: times alone", file=sys.stderr)
     clock = time.process_time if options.busy else time.perf_counter
+    settle = SETTLE if options.threads > 1 and options.device == "cpu" and len(libraries) > 1 else 0.0
     for case, (dtype, layout, size), direction in plan(options):
         row: Row = {"op": case.name, "group": case.group, "direction": direction, "dtype": dtype, "layout": layout, "size": size}
         calls = {}
@@ -163,7 +172,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
                 calls.pop(who, None)
                 row[f"{who}_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
         if "talweg" in calls:
-            row.update({f"{who}_ms": t * 1e3 for who, t in least_times(calls, options.seconds, clock).items()})
+            row.update({f"{who}_ms": t * 1e3 for who, t in least_times(calls, options.seconds, clock, settle).items()})
         if "torch_ms" in row and "talweg_ms" in row:
             row["ratio"] = row["torch_ms"] / row["talweg_ms"]
         yield row

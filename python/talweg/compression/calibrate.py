@@ -10,7 +10,7 @@ _LEVELS = 128
 
 
 class Observer:
-    """A histogram of magnitudes, and the mean, of what was seen.
+    """A histogram of magnitudes, the smallest and greatest value, and the mean along ``axis``, of what was seen.
 
     >>> seen = tw.compression.Observer()
     >>> seen.update(tw.tensor([[1.0, -3.0]]))
@@ -18,18 +18,19 @@ class Observer:
     3.0
     """
 
-    def __init__(self):
-        self.most, self.counts, self.sum, self.rows = 0.0, np.zeros(_BINS), None, 0
+    def __init__(self, axis=-1):
+        self.axis, self.least, self.most, self.counts, self.sum, self.rows = axis, 0.0, 0.0, np.zeros(_BINS), None, 0
 
     def update(self, x):
         x = x.detach().numpy()
         values = np.abs(x).ravel()
         most = float(values.max(initial=0.0))
+        self.least = min(self.least, float(x.min(initial=0.0)))
         if most > self.most:
             self._widen(most)
         if self.most:
             self.counts += np.histogram(values, _BINS, (0, self.most))[0]
-        rows = x.reshape(-1, x.shape[-1])
+        rows = np.moveaxis(x, self.axis, -1).reshape(-1, x.shape[self.axis])
         self.sum = rows.sum(0) if self.sum is None else self.sum + rows.sum(0)
         self.rows += len(rows)
 

@@ -1,4 +1,4 @@
-"""Linear layers with quantized weights."""
+"""Layers with quantized weights."""
 
 # mypy: ignore-errors
 import numpy as np
@@ -61,20 +61,27 @@ class BlockLinear(Module):
         return y if self.bias is None else y + self.bias
 
 
+def _quantized(x, step, is_unsigned):
+    """x in steps: those of bytes without a sign where nothing is negative, so that none is wasted."""
+    return _native.apply_row("quantize_static", [x], dict(step=step, dtype=tw.uint8 if is_unsigned else tw.int8))[0]
+
+
 class StaticLinear(Module):
-    """A trained ``Linear`` in 8-bit integers with one scale for all inputs, found by calibration.
+    """A trained ``Linear`` in 8-bit integers with one scale for all inputs, found by calibration. With ``is_unsigned``,
+    inputs below zero count as zero.
 
     >>> layer = tw.compression.StaticLinear(tw.nn.Linear(4, 2), 2.0)
     >>> layer(tw.ones(3, 4)).shape
     talweg.Size([3, 2])
     """
 
-    def __init__(self, linear, most, mean=None):
+    def __init__(self, linear, most, mean=None, is_unsigned=False):
         super().__init__()
         weight, scale = linear.weight.detach().quantize(-1)
-        self.step = max(float(most), 1e-12) / 127
+        self.is_unsigned = is_unsigned
+        self.step = max(float(most), 1e-12) / (255 if is_unsigned else 127)
         self.register_buffer("weight", weight.t().contiguous())
-        self.register_buffer("scale", (scale * self.step).reshape(-1))
+        self.register_buffer("scale", scale.reshape(-1))
         bias = tw.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
         if mean is not None:
             # Rounding of weights moves the mean of the outputs; the bias moves it back.
@@ -83,7 +90,50 @@ class StaticLinear(Module):
         self.register_buffer("bias", bias)
 
     def forward(self, x):
-        q = (x * (1 / self.step)).round().clamp(-127, 127).to(tw.int8)
-        rows = q.reshape((-1, q.shape[-1]))
-        y = rows.int_matmul(self.weight).to(tw.float32) * self.scale + self.bias
-        return y.reshape((*x.shape[:-1], y.shape[-1]))
+        q = _quantized(x, self.step, self.is_unsigned)
+        return _native.apply_row("static_linear", [q, self.weight, self.scale, self.bias], dict(step=self.step))[0]
+
+
+class StaticConv(Module):
+    """A trained ``Conv1d``, ``Conv2d`` or ``Conv3d`` in 8-bit integers: one scale for all inputs, found by calibration,
+    one for each output channel of the weight. It computes with channels last; elementwise layers between two of them
+    need no copies.
+
+    >>> layer = tw.compression.StaticConv(tw.nn.Conv2d(3, 4, 3), 2.0)
+    >>> layer(tw.ones(1, 3, 8, 8)).shape
+    talweg.Size([1, 4, 6, 6])
+    """
+
+    def __init__(self, conv, most, mean=None, is_unsigned=False):
+        super().__init__()
+        if getattr(conv, "padding_mode", None) != "zeros" or conv._is_transposed:
+            raise value_error(f"StaticConv: expected a convolution padded with zeros, not {conv!r}")
+        self.rank, self.groups = conv._rank, conv.groups
+        weight = conv.weight.detach()
+        flat, scale = weight.reshape((weight.shape[0], -1)).quantize(-1)
+        self.is_unsigned = is_unsigned
+        self.step = max(float(most), 1e-12) / (255 if is_unsigned else 127)
+        widths = conv._widths()[::-1]
+        self.settings = dict(
+            stride=list(conv.stride), padding_lo=widths[1::2], padding_hi=widths[::2], dilation=list(conv.dilation),
+            groups=conv.groups, step=self.step,
+        )  # fmt: skip
+        self.register_buffer("weight", flat.reshape(weight.shape))
+        self.register_buffer("scale", scale.reshape(-1))
+        bias = tw.zeros(conv.out_channels) if conv.bias is None else conv.bias.detach()
+        if mean is not None:
+            # As in a linear layer, as if windows lay inside.
+            lost = weight - flat.reshape(weight.shape).to(tw.float32) * scale.reshape((-1,) + (1,) * (weight.ndim - 1))
+            lost = lost.sum(tuple(range(2, weight.ndim))).reshape((conv.groups, -1, weight.shape[1]))
+            bias = bias + (lost @ mean.reshape((conv.groups, -1, 1))).reshape(-1)
+        self.register_buffer("bias", bias)
+
+    def forward(self, x):
+        if x.ndim == self.rank + 1:
+            return self.forward(x.unsqueeze(0)).squeeze(0)
+        q = _quantized(x, self.step, self.is_unsigned)
+        return _native.apply_row("static_conv", [q, self.weight, self.scale, self.bias], self.settings)[0]
+
+    def extra_repr(self):
+        outputs, inputs = self.weight.shape[0], self.weight.shape[1] * self.groups
+        return f"{inputs}, {outputs}, kernel_size={tuple(self.weight.shape[2:])}, step={self.step:.4g}"

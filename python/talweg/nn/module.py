@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict, namedtuple
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
         def __get__(self, module: _Forward[P, R], cls: Any = None) -> Callable[P, R]: ...
 
 _OWN = ("_parameters", "_buffers", "_modules")
+# The path of each variable that a plan may name.
+_PATHS: dict[int, str] = {}
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -247,7 +250,16 @@ class Module:
 
     def parameters(self, recurse: bool = True) -> Iterator[Tensor]:
         """Parameters, each once."""
+        if recurse and "TALWEG_MESH" in os.environ:
+            self._name_parameters()
         return (p for _, p in self.named_parameters("", recurse))
+
+    def _name_parameters(self):
+        """Names variables by their paths, the longest that is known of each: plans of meshes are patterns over them."""
+        for name, p in self.named_parameters():
+            if len(name) > len(_PATHS.get(p.variable_id, "")):
+                _PATHS[p.variable_id] = name
+                _native.name_variable(p, name)
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True,

@@ -92,7 +92,14 @@ def _evaluate(node, env, draws):
         settings["eps"] = node.meta["eps"]
     if name in RANDOM:
         settings["key"] = draws.next()
-    return _checked(ROWS[name](*args, **settings), node.meta.get("val"), name)
+    return _checked(ROWS[name](*args, **settings), node.meta.get("val"), name, _used(node))
+
+
+def _used(node):
+    """Which of several results are used; `None` if all may be. Devices differ in what the others are."""
+    if any(user.target is not operator.getitem for user in node.users):
+        return None
+    return {user.args[1] for user in node.users}
 
 
 def _check_device(node):
@@ -106,10 +113,10 @@ def _check_device(node):
             raise Unsupported(f"from {here.device} to {there.device}")
 
 
-def _checked(y, meta, name):
+def _checked(y, meta, name, used=None):
     """A result, whose type must be the one that PyTorch promises."""
     if isinstance(meta, (list, tuple)):
-        return [_checked(a, m, name) for a, m in zip(y, meta)]
+        return [a if used is not None and i not in used else _checked(a, m, name) for i, (a, m) in enumerate(zip(y, meta))]
     if not isinstance(meta, torch.Tensor) or not isinstance(y, tw.Tensor):
         return y
     want = _DTYPES.get(meta.dtype)
@@ -230,7 +237,7 @@ class Program:
 
 def _call(program, adopted=(), frozen=False):
     """A function of a list of PyTorch's tensors."""
-    native = _native.ForeignCall(program, torch.Tensor, torch.from_dlpack, program.passed, list(adopted), frozen)
+    native = _native.ForeignCall(program, torch.Tensor, program.passed, list(adopted), frozen)
     if not program.is_random:
         call = lambda args: native(args)  # noqa: E731
     else:
