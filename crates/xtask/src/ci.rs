@@ -36,12 +36,12 @@ pub fn run(is_strict: bool) -> Result<(), String> {
             skip(&mut skipped, what, how);
         }
     }
-    programs(&mut skipped)?;
+    programs(&mut skipped, &mut flaky)?;
     lesser()?;
     arm(&mut skipped)?;
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
-    clusters(&mut skipped)?;
-    mpi(&mut skipped)?;
+    clusters(&mut skipped, &mut flaky)?;
+    mpi(&mut skipped, &mut flaky)?;
     if book::is_installed() {
         book::build()?;
     } else {
@@ -52,7 +52,7 @@ pub fn run(is_strict: bool) -> Result<(), String> {
     }
     flaky.extend(python::check()?);
     for peer in python::PEERS {
-        if let Err(e) = python::peer(peer)? {
+        if let Err(e) = python::peer(peer, &mut flaky)? {
             skip(&mut skipped, peer.what, &e);
         }
     }
@@ -94,6 +94,16 @@ fn tests(packages: &[&str]) -> Result<Vec<String>, String> {
         step(&format!("{target}, once more"), &args)?;
     }
     Ok(failed)
+}
+
+/// A command whose tests meet processes, ports and clocks: if it fails it is run once more, and listed if it passes
+/// then.
+pub fn retried(name: &str, command: &mut Command, flaky: &mut Vec<String>) -> Result<(), String> {
+    if timed(name, command).is_err() {
+        timed(&format!("{name}, once more"), command)?;
+        flaky.push(name.to_string());
+    }
+    Ok(())
 }
 
 /// The target in a line of Cargo's closing list of failures: "    `-p talweg-edge --test model`".
@@ -152,7 +162,7 @@ fn lesser() -> Result<(), String> {
 }
 
 /// Programs, libraries and pages that hold one model, which Cargo compiles in the test.
-fn programs(skipped: &mut Skipped) -> Result<(), String> {
+fn programs(skipped: &mut Skipped, flaky: &mut Vec<String>) -> Result<(), String> {
     for (what, target) in [("pages", "wasm32-unknown-unknown"), ("programs for ARM", "aarch64-unknown-linux-musl")] {
         if !has_target(target) {
             skip(skipped, &format!("{what} that hold one model"), &format!("rustup target add {target}"));
@@ -161,7 +171,9 @@ fn programs(skipped: &mut Skipped) -> Result<(), String> {
     if !succeeds(&["qemu-aarch64", "--version"]) {
         skip(skipped, "programs for ARM that hold one model", "Debian: qemu-user");
     }
-    step("programs of one model", &["test", "-p", "talweg", "--test", "build", "--quiet", "--", "--ignored"])
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(["test", "-p", "talweg", "--test", "build", "--quiet", "--", "--ignored"]);
+    retried("programs of one model", &mut tests, flaky)
 }
 
 /// Whether the compiler has the libraries of a target.
@@ -201,7 +213,7 @@ fn arm(skipped: &mut Skipped) -> Result<(), String> {
 
 /// Features that need programs of the system: buckets for checkpoints. Where these are missing, that
 /// is said.
-fn clusters(skipped: &mut Skipped) -> Result<(), String> {
+fn clusters(skipped: &mut Skipped, flaky: &mut Vec<String>) -> Result<(), String> {
     let features = "talweg/s3,talweg-py/s3";
     // The extension as well, for the tests of Python, which come last.
     let built = ["--lib", "--bins", "--example", "digits", "--quiet"];
@@ -213,18 +225,19 @@ fn clusters(skipped: &mut Skipped) -> Result<(), String> {
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "-p", "talweg", "-p", "talweg-py", "--features", features, "--test", "s3", "--test", "launch"]);
     tests.args(["--quiet", "--", "etcd", "bucket"]);
-    let status = tests.env("TALWEG_MOTO", folder.join("bin/moto_server")).status();
-    if status.map_err(|e| e.to_string())?.success() { Ok(()) } else { Err("jobs with etcd and s3 failed".into()) }
+    retried("jobs with etcd and S3", tests.env("TALWEG_MOTO", folder.join("bin/moto_server")), flaky)
 }
 
 /// Collectives by MPI, whose bindings are made from its headers by libclang; where these are missing,
 /// that is said.
-fn mpi(skipped: &mut Skipped) -> Result<(), String> {
+fn mpi(skipped: &mut Skipped, flaky: &mut Vec<String>) -> Result<(), String> {
     if Command::new("mpicc").arg("--version").output().is_err() || !has_clang() {
         skip(skipped, "mpi", "mpicc or libclang is not installed; Debian: libopenmpi-dev, libclang-dev");
         return Ok(());
     }
-    step("mpi", &["test", "-p", "talweg-dist", "--features", "mpi", "--test", "mpi", "--quiet"])
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(["test", "-p", "talweg-dist", "--features", "mpi", "--test", "mpi", "--quiet"]);
+    retried("mpi", &mut tests, flaky)
 }
 
 /// Whether there is a libclang, where the maker of bindings looks for it.

@@ -1,6 +1,7 @@
 //! The Python package in CI: the extension that the Rust tests have built, put beside the package's
 //! files, tested in a virtual environment of its own.
 
+use crate::ci::retried;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,9 +91,8 @@ pub const PEERS: &[Peer] = &[
 ];
 
 /// Runs the tests with a peer; the inner error says that it cannot be installed.
-pub fn peer(peer: &Peer) -> Result<Result<(), String>, String> {
+pub fn peer(peer: &Peer, flaky: &mut Vec<String>) -> Result<Result<(), String>, String> {
     println!("== {}", peer.what);
-    let start = Instant::now();
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
     let python = match environment(&target.join(peer.venv), peer.packages) {
         Ok(python) => python,
@@ -101,9 +101,7 @@ pub fn peer(peer: &Peer) -> Result<Result<(), String>, String> {
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     tests.args(peer.tests.iter().map(|f| format!("python/tests/{f}"))).env("PYTHONPATH", target.join("python"));
-    let status = tests.status().map_err(|e| format!("{}: {e}", python.display()))?;
-    println!("== {}: {:.0} s", peer.what, start.elapsed().as_secs_f64());
-    if status.success() { Ok(Ok(())) } else { Err(format!("{} failed", peer.what)) }
+    retried(peer.what, &mut tests, flaky).map(Ok)
 }
 
 /// Runs examples one after the other; the words of one that fails are its error.
