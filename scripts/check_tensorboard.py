@@ -3,7 +3,7 @@
 Setup, outside the repository:
     python3 -m venv venv && venv/bin/pip install tensorboard pillow setuptools
 Then, from the repository's root, with the files of a training run:
-    cargo run --release -p talweg -- quickstart --dir /tmp/run --epochs 2
+    cargo quickstart --dir /tmp/run --epochs 2
     venv/bin/python scripts/check_tensorboard.py run /tmp/run
 and with one of each kind of summary:
     TALWEG_EVENTS=/tmp/events cargo test -p talweg-data --test events

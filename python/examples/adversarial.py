@@ -20,7 +20,7 @@ def loss(model, x, labels):
 
 
 def attacked(model, x, labels):
-    """The pictures moved by ε in the direction that makes the loss larger, within black and white."""
+    """The images moved by ε in the direction that makes the loss larger, within black and white."""
     slope = tw.grad(lambda x: loss(model, x, labels))(x)
     return (x + slope.sign() * EPSILON).clamp(0.0, 1.0).detach()
 

@@ -42,4 +42,4 @@ tw.train.Trainer(
 ).fit(loss)
 x = digits(500, seed=1)[0].float().reshape(-1, 784) / 255
 error, mean = (model(x) - x).square().mean().item(), (x.mean(0) - x).square().mean().item()
-print(f"{CODE} numbers a picture: error {error:.4f} on 500 digits it has never seen; the mean picture: {mean:.4f}")
+print(f"{CODE} numbers an image: error {error:.4f} on 500 digits it has never seen; the mean image: {mean:.4f}")

@@ -17,17 +17,17 @@ WORDS = ["", "a", "an", "pair", "of", "and", "alone", *NAMES, *(n + ("es" if n =
 
 
 def scenes(count, seed):
-    """Pictures of 28 rows and 56 columns, and what is in them."""
+    """Images of 28 rows and 56 columns, and what is in them."""
     images, labels = (np.array(t) for t in digits(2 * count, seed))
-    pictures, captions = np.concatenate([images[::2], images[1::2]], axis=2), []
+    images, captions = np.concatenate([images[::2], images[1::2]], axis=2), []
     for i, (left, right) in enumerate(zip(labels[::2], labels[1::2])):
         first, second = (f"{'an' if d == 8 else 'a'} {NAMES[d]}" for d in (left, right))
         if i % 3 == 0:
-            pictures[i, :, 28:] = 0
+            images[i, :, 28:] = 0
             captions.append(f"{first} alone")
         else:
             captions.append(f"a pair of {WORDS[17 + left]}" if left == right else f"{first} and {second}")
-    return tw.tensor(pictures), captions
+    return tw.tensor(images), captions
 
 
 def numbers(caption):
@@ -44,36 +44,36 @@ def block(inputs, outputs):
 class Captioner(nn.Module):
     def __init__(self):
         self.eye = nn.Sequential(block(1, 16), block(16, 32), block(32, WIDTH))
-        self.places = nn.Parameter(tw.randn(3 * 7, WIDTH) * 0.02)  # where in the picture something was seen
+        self.places = nn.Parameter(tw.randn(3 * 7, WIDTH) * 0.02)  # where in the image something was seen
         self.words = nn.Embedding(len(WORDS), WIDTH)
         self.positions = nn.Parameter(tw.randn(LENGTH, WIDTH) * 0.02)  # where in the caption a word stands
         layer = nn.TransformerDecoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
         self.decoder = nn.TransformerDecoder(layer, 2)
         self.out = nn.Linear(WIDTH, len(WORDS))
 
-    def forward(self, pictures, words):
-        seen = self.eye(pictures.float().unsqueeze(1) / 255).flatten(2).transpose(1, 2) + self.places
+    def forward(self, images, words):
+        seen = self.eye(images.float().unsqueeze(1) / 255).flatten(2).transpose(1, 2) + self.places
         return self.out(self.decoder(self.words(words) + self.positions, seen, tgt_is_causal=True))
 
-    def write(self, pictures):
+    def write(self, images):
         """Captions, each word the likeliest after those before it."""
-        words = np.zeros((len(pictures), LENGTH), "int64")
+        words = np.zeros((len(images), LENGTH), "int64")
         for i in range(1, LENGTH):
-            words[:, i] = np.asarray(self(pictures, tw.tensor(words))[:, i - 1].argmax(-1))
+            words[:, i] = np.asarray(self(images, tw.tensor(words))[:, i - 1].argmax(-1))
         return [" ".join(WORDS[w] for w in row[1:] if w) for row in words]
 
 
 tw.manual_seed(0)
 model = Captioner()
-pictures, captions = scenes(128 if QUICK else 15_000, seed=0)
+images, captions = scenes(128 if QUICK else 15_000, seed=0)
 codes = tw.tensor([numbers(c) for c in captions])
-loader = DataLoader((pictures, codes[:, :-1], codes[:, 1:]), batch_size=64, shuffle=True, drop_last=True)
+loader = DataLoader((images, codes[:, :-1], codes[:, 1:]), batch_size=64, shuffle=True, drop_last=True)
 epochs = 1 if QUICK else 6
 optimizer = tw.optim.AdamW(model.parameters())
 
 
-def loss(pictures, words, following):
-    return nn.functional.cross_entropy(model(pictures, words).flatten(0, 1), following.flatten(0, 1))
+def loss(images, words, following):
+    return nn.functional.cross_entropy(model(images, words).flatten(0, 1), following.flatten(0, 1))
 
 
 tw.train.Trainer(

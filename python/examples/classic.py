@@ -204,13 +204,13 @@ def forest():
     trees, depth, samples = (6, 8, 2000) if QUICK else (24, 10, 6000)
     bins, classes, tried, held = 4, 10, 14, 1000
 
-    def pictures(n, seed):
+    def load(n, seed):
         images, labels = digits(n, seed=seed)
         # 2 × 2 pixels become one, of few values.
         small = images.numpy().reshape(n, 14, 2, 14, 2).sum((2, 4), dtype="int64").reshape(n, 196)
         return small * bins // 1024, labels.numpy()
 
-    (x, y), own = pictures(samples, 1), mine(samples)
+    (x, y), own = load(samples, 1), mine(samples)
     x, y = x[own], y[own]
     sums = Sums(2**depth, tried * bins * classes)
     grown = []
@@ -218,7 +218,7 @@ def forest():
         feature = np.zeros(2 ** (depth + 1) - 1, int)  # children of node i are 2 i + 1 and 2 i + 2
         limit = np.full(len(feature), -1)  # where a leaf is: its answer is in `label`
         label = np.zeros(len(feature), int)
-        # How often a sample counts follows from its number, so that nobody has to know the others' samples.
+        # How often a sample counts follows from its number, so that no worker needs the samples of the others.
         often = np.random.default_rng(1000 + t).poisson(1, samples)[own]
         at, open_ = np.zeros(len(x), int), np.ones(len(x), bool)
         for level in range(depth + 1):
@@ -244,7 +244,7 @@ def forest():
                 open_ &= limit[at] >= 0
                 at = np.where(open_, 2 * at + 1 + (x[np.arange(len(x)), feature[at]] > limit[at]), at)
         grown.append((feature, limit, label))
-    x, y = pictures(held, 2)
+    x, y = load(held, 2)
     votes = np.zeros((held, classes))
     for feature, limit, label in grown:
         at = np.zeros(held, int)
@@ -253,7 +253,7 @@ def forest():
         votes[np.arange(held), label[at]] += 1
     right = (votes.argmax(1) == y).mean()
     assert right > (0.5 if QUICK else 0.8), right
-    return f"{100 * right:.1f} % of {held} digits that nobody has trained on"
+    return f"{100 * right:.1f} % of {held} held-out digits"
 
 
 ALL = [logistic, lasso, mixture, kmeans, factors, topics, forest]

@@ -9,7 +9,7 @@ import talweg as tw
 
 
 def stabilize(y):
-    """``log(softmax(x))`` becomes ``log_softmax(x)``. A softmax that nobody uses any more is gone from the graph."""
+    """``log(softmax(x))`` becomes ``log_softmax(x)``. A softmax that is no longer used is pruned."""
     if y.op.name == "log" and (inner := y.op.inputs[0].op) and inner.name == "softmax":
         return inner.inputs[0].log_softmax(inner.attrs["axis"])
     return None

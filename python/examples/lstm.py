@@ -14,8 +14,8 @@ class Reader(nn.Module):
         self.lstm = nn.LSTM(28, hidden, batch_first=True)
         self.out = nn.Linear(hidden, 10)
 
-    def forward(self, pictures):
-        states, _ = self.lstm(pictures.float() / 255)
+    def forward(self, images):
+        states, _ = self.lstm(images.float() / 255)
         return self.out(states[:, -1])
 
 
@@ -29,8 +29,8 @@ optimizer = tw.optim.Adam(model.parameters())
 
 def evaluate():
     accuracy = tw.metrics.Accuracy()
-    for pictures, labels in DataLoader(test, batch_size=500):
-        accuracy.update(model(pictures), labels)
+    for images, labels in DataLoader(test, batch_size=500):
+        accuracy.update(model(images), labels)
     return {"accuracy": accuracy.value()}
 
 
@@ -44,4 +44,4 @@ trainer = tw.train.Trainer(
     evaluate=evaluate,
     jit=True,
 )
-print(trainer.fit(lambda pictures, labels: nn.functional.cross_entropy(model(pictures), labels)))
+print(trainer.fit(lambda images, labels: nn.functional.cross_entropy(model(images), labels)))

@@ -14,7 +14,7 @@ from talweg.utils.data import DataLoader, digits, fashion_mnist
 QUICK = "TALWEG_QUICK" in os.environ
 
 
-def pictures(train):
+def images(train):
     try:
         if QUICK:
             raise FileNotFoundError
@@ -27,7 +27,7 @@ tw.manual_seed(0)
 model = nn.Sequential(
     nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)
 )
-train, test = pictures(True), pictures(False)
+train, test = images(True), images(False)
 epochs = 1 if QUICK else 12
 
 

@@ -1,5 +1,5 @@
 """A small residual network in 8-bit integers: trained on Fashion-MNIST (the built-in digits without it), compressed with
-calibrated ranges, and its accuracy on unseen pictures before and after.
+calibrated ranges, and its accuracy on unseen images before and after.
 
 python quantize.py [small.onnx]      (the file receives the compressed model)
 """
@@ -42,8 +42,8 @@ class ResNet(nn.Module):
         return self.classes(self.blocks(self.norm(self.first(x)).relu()).mean((2, 3)))
 
 
-def pictures(count, train):
-    """Pictures ``[N, 1, 28, 28]`` in 0..1, and their classes."""
+def images(count, train):
+    """Images ``[N, 1, 28, 28]`` in 0..1, and their classes."""
     try:
         if QUICK:
             raise FileNotFoundError
@@ -64,7 +64,7 @@ def accuracy(net):
 
 tw.manual_seed(0)
 model = ResNet(8 if QUICK else 16)
-train, unseen = pictures(256 if QUICK else 20_000, True), pictures(500 if QUICK else 10_000, False)
+train, unseen = images(256 if QUICK else 20_000, True), images(500 if QUICK else 10_000, False)
 optimizer = tw.optim.AdamW(model.parameters(), lr=3e-3)
 batches = DataLoader(train, batch_size=64, shuffle=True, drop_last=True)
 trainer = tw.train.Trainer(model, optimizer, batches, epochs=1 if QUICK else 3, jit=True)

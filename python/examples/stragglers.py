@@ -19,7 +19,7 @@ steps = int(os.environ.get("STEPS", 10 if "TALWEG_QUICK" in os.environ else 300)
 pause = int(os.environ.get("PAUSE_MS", 5)) / 1000
 is_always = os.environ.get("SLOW") == "always"
 rank, world = tw.distributed.rank(), tw.distributed.world_size()
-# Where steps are not averaged, each worker's gradient makes a step of its own: a smaller one.
+# Where steps are not averaged, each worker's gradient makes its own step: a smaller one.
 rule = os.environ.get("TALWEG_CONSISTENCY", "")
 averages = not (rule.startswith("ssp") or rule == "async")
 
@@ -33,7 +33,7 @@ def loss(images, labels):
 
 
 class Slow(tw.train.Callback):
-    """Pauses between two steps. Everybody draws the same worker for a step."""
+    """Pauses between two steps. All workers draw the same straggler for a step."""
 
     def on_begin(self, trainer):
         self.began = time.monotonic()

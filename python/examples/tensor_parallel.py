@@ -34,7 +34,7 @@ def step(x, y):
     loss = F.cross_entropy(scores, y)
     # Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
     (loss / dist.world_size()).backward()
-    # Everybody has the last one, and a share of its gradient.
+    # Every rank has the last one, and a share of its gradient.
     grads = [w1.grad, b1.grad, w2.grad, dist.functional.all_reduce(b2.grad)]
     for p, g in zip([w1, b1, w2, b2], grads):
         p.assign(p - 0.1 * g)

@@ -121,7 +121,7 @@ class Update:
     def apply(self) -> None: ...
 
 class Graph:
-    """What a graph computes, as text and as a picture."""
+    """What a graph computes, as text and as an image."""
 
     @property
     def ops(self) -> list[str]: ...
@@ -150,7 +150,7 @@ class Graph:
     def outputs(self) -> list[tuple[dtype, list[builtins.int]]]:
         """Element type and shape of each result."""
     def __call__(self, *args: TensorLike) -> list[Tensor]:
-        """The results for these inputs, computed when somebody looks."""
+        """The results for these inputs, computed when they are read."""
 
 def graph(*tensors: TensorLike) -> Graph: ...
 
@@ -200,7 +200,7 @@ def LongTensor(*data: Any) -> Tensor: ...
 def BoolTensor(*data: Any) -> Tensor: ...
 
 class Tensor:
-    """A multi-dimensional array: computed, or to be computed when somebody looks at it."""
+    """A multi-dimensional array: computed, or to be computed when it is read."""
 
     def __init__(self, *data: Any, dtype: DTypeLike | None = None, requires_grad: builtins.bool = False, variable: builtins.bool = False, trainable: builtins.bool = True, name: str = "") -> None: ...
     grad: Tensor | None
@@ -357,7 +357,7 @@ class Tensor:
     def pad(self, widths: ShapeLike, mode: str = "constant", value: Any = 0.0) -> Tensor: ...
     def interpolate(self, size: ShapeLike | None = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False) -> Tensor: ...
     def abs(self) -> Tensor:
-        """Absolute value, elementwise; the slope at 0 is 0.
+        """Absolute value, elementwise; the derivative at 0 is 0.
 
         >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()  # by hand
         [1.5, 0.0, 2.0]"""
@@ -543,7 +543,7 @@ class Tensor:
         """The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last
         dimension."""
     def digamma(self) -> Tensor:
-        """Digamma function: the slope of `lgamma`, elementwise.
+        """Digamma function: the derivative of `lgamma`, elementwise.
 
         >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
         [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
@@ -707,7 +707,7 @@ class Tensor:
         >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()  # by hand
         [0.0, 0.0, 1.125, 6.0]"""
     def hardtanh(self, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
-        """x held in [lo, hi], elementwise; the slope at the ends is 0.
+        """x held in [lo, hi], elementwise; the derivative at the ends is 0.
 
         >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()  # by hand
         [-1.0, 0.5, 1.0]"""
@@ -1023,7 +1023,7 @@ class Tensor:
     def relu(self) -> Tensor:
         """max(x, 0), elementwise."""
     def relu6(self) -> Tensor:
-        """x held in [0, 6], elementwise; the slope at the ends is 0.
+        """x held in [0, 6], elementwise; the derivative at the ends is 0.
 
         >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
         [0.0, 0.5, 6.0]"""
@@ -1608,7 +1608,7 @@ class Tensor:
     def cdouble(self) -> Tensor: ...
 
 def abs(input: Tensor) -> Tensor:
-    """Absolute value, elementwise; the slope at 0 is 0.
+    """Absolute value, elementwise; the derivative at 0 is 0.
 
     >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()  # by hand
     [1.5, 0.0, 2.0]"""
@@ -1754,7 +1754,7 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
     """The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last
     dimension."""
 def digamma(input: Tensor) -> Tensor:
-    """Digamma function: the slope of `lgamma`, elementwise.
+    """Digamma function: the derivative of `lgamma`, elementwise.
 
     >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
     [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
@@ -1900,7 +1900,7 @@ def hardswish(input: Tensor) -> Tensor:
     >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()  # by hand
     [0.0, 0.0, 1.125, 6.0]"""
 def hardtanh(input: Tensor, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
-    """x held in [lo, hi], elementwise; the slope at the ends is 0.
+    """x held in [lo, hi], elementwise; the derivative at the ends is 0.
 
     >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()  # by hand
     [-1.0, 0.5, 1.0]"""
@@ -2163,7 +2163,7 @@ def recip(input: Tensor) -> Tensor:
 def relu(input: Tensor) -> Tensor:
     """max(x, 0), elementwise."""
 def relu6(input: Tensor) -> Tensor:
-    """x held in [0, 6], elementwise; the slope at the ends is 0.
+    """x held in [0, 6], elementwise; the derivative at the ends is 0.
 
     >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
     [0.0, 0.5, 6.0]"""

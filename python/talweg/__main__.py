@@ -22,7 +22,7 @@ def main(args: Sequence[str] | None = None) -> int:
         # Python's handler would wait for Python code to run again.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if hasattr(signal, "SIGPIPE") and args[:1] not in (["launch"], ["guard"], ["store-server"], ["serve"]):
-            # Whoever reads the output may stop, as `head` does.
+            # The reader of the output may stop, as `head` does.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if args[:1] == ["compress"]:
         from .compression.command import main as compress

@@ -85,7 +85,7 @@ def _modules(f: Any, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
 
 def name_parameters(f: Any, args: tuple[Any, ...] = ()) -> None:
     """Names the parameters and buffers of the modules that a function uses, as ``state_dict`` does, so that graphs and
-    pictures show ``layer1.weight``; with several modules, ``encoder.layer1.weight``."""
+    images show ``layer1.weight``; with several modules, ``encoder.layer1.weight``."""
     found = {id(m): (name, m) for name, m in _modules(f, args)}
     for name, module in found.values():
         prefix = f"{name}." if name and len(found) > 1 else ""

@@ -19,7 +19,7 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: "Iterable[int] | int" = (), *more: int) -> "Size":
         sizes = (sizes, *more) if isinstance(sizes, int) else tuple(sizes) if isinstance(sizes, Iterable) else None
         if sizes is None or not all(isinstance(n, int) for n in sizes):
-            raise type_error("Size: expected whole numbers, such as Size([2, 3])")
+            raise type_error("Size: expected integers, such as Size([2, 3])")
         return tuple.__new__(cls, sizes)
 
     def __repr__(self) -> str:

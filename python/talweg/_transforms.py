@@ -50,7 +50,7 @@ def jit(f: Callable[..., Any] | None = None, **settings: Any) -> Any:
     The key is what it reads from its environment: types and structure of the arguments, numbers and strings
     among them, the mode of each module it asks (``train``, ``eval``), ``autocast``, ``no_grad``, the ``device``
     scope and ``requires_grad`` of the variables it reads. Variables are read at each call, those it assigns are
-    assigned, random numbers are drawn anew. Everything else is frozen as it was when traced: other tensors of
+    assigned, random numbers are drawn again. Everything else is frozen as it was when traced: other tensors of
     a closure, attributes, Python's control flow.
 
     A tensor among the arguments that the function changes in place is changed for the caller. What would be lost is an
@@ -95,7 +95,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:
 
 
 def custom_gradient(f: Callable[..., Any], rule: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A function with a gradient of its own.
+    """A function with a custom gradient.
 
     ``rule(inputs, outputs, gradients)`` gets lists of tensors and returns a gradient for each input.
 

@@ -45,7 +45,7 @@ def _check_function(what, f):
 class _Level:
     """The tensors that a function is differentiated for, while it is called.
 
-    They become nodes of their own, so that levels nest: what one level is differentiated for is an ordinary value to
+    They become separate nodes, so that levels nest: what one level is differentiated for is an ordinary value to
     those around it.
     """
 

@@ -20,7 +20,7 @@ set_state = _native.set_random_state
 
 
 def seed(seed: "int | None" = None) -> int:
-    """Begins the random numbers of this thread anew; without a seed, with one from the system. Returns the seed.
+    """Seeds the generator of this thread; without a seed, with one from the system. Returns the seed.
 
     >>> tw.random.seed(3)
     3

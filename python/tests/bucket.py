@@ -1,5 +1,5 @@
 """A store in memory that speaks enough of S3 for checkpoints: objects, ranges, lists and uploads in parts. Requests for
-an object can be held, so that somebody can be killed in the middle of one."""
+an object can be held, so that a process can be killed in the middle of one."""
 
 import re
 import threading

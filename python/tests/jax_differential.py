@@ -36,7 +36,7 @@ class Maker:
         return items[self.rng.integers(len(items))]
 
     def number(self, lo, hi):
-        """A whole number, with both ends."""
+        """An integer, with both ends."""
         return int(self.rng.integers(lo, hi + 1))
 
     def axis(self, shape):

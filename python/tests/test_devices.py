@@ -148,7 +148,7 @@ def test_pytorch_shares_a_gpus_memory():
     x = (tw.arange(12, dtype="float32", device="cuda:0") / 3).reshape(3, 4)
     y = torch.from_dlpack(x)
     assert y.device == torch.device("cuda:0") and y.tolist() == x.tolist()
-    # The first taker shares the memory, which outlives the tensor; another one gets memory of its own.
+    # The first taker shares the memory, which outlives the tensor; another one gets its own memory.
     assert torch.from_dlpack(x).data_ptr() != y.data_ptr()
     del x
     tw.zeros(12, device="cuda:0").eval()
@@ -247,12 +247,12 @@ def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held, way):
     for _ in range(5):
         call()
     call().item()
-    # Memory that somebody else looks at is not written over.
+    # Memory with another reader is not overwritten.
     held = [p.detach() for p in model.parameters()] if is_held else []
     before = state()
     wrong = np.where(np.arange(32) == 7, 77, places if bad == "index" else classes)
     with pytest.raises(tw.Error, match="77"):
-        # On a GPU the second one is asked for before anybody knows.
+        # On a GPU the second one is requested before the first is known.
         results = [call(i=wrong) if bad == "index" else call(y=wrong), call()]
         [r.item() for r in results]
     assert all((a == b).all() for a, b in zip(before, state(), strict=True))

@@ -429,7 +429,7 @@ def test_memory_of_others(tmp_path):
     assert tw.frombuffer(b"\x80\x3f\x00\x40", dtype=tw.bfloat16).tolist() == [1, 2]
     assert tw.frombuffer(b"\x00\x02", dtype=tw.bool).tolist() == [False, True]
     assert tw.frombuffer(x, dtype=tw.float32, requires_grad=True).requires_grad
-    for settings, text in [({"offset": 16}, "outside"), ({"offset": 1}, "whole number"), ({"count": 5}, "more than"), ({"count": 0}, "positive")]:
+    for settings, text in [({"offset": 16}, "outside"), ({"offset": 1}, "multiple"), ({"count": 5}, "more than"), ({"count": 0}, "positive")]:
         with pytest.raises(ValueError, match=text):
             tw.frombuffer(x, dtype=tw.float32, **settings)
     with pytest.raises(ValueError, match="empty"):

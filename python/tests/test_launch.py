@@ -393,7 +393,7 @@ except tw.DeadlineError as e:
 def free_port():
     import socket
 
-    # Below the ephemeral range: nobody who binds port 0 gets it.
+    # Below the ephemeral range: binding port 0 never returns it.
     for port in range(10_000 + os.getpid() % 20_000, 32_000):
         with socket.socket() as s:
             if s.connect_ex(("127.0.0.1", port)) != 0:

@@ -1,4 +1,4 @@
-"""Ops of one's own: Python functions, kernels in C, function pointers, CUDA C."""
+"""Custom ops: Python functions, kernels in C, function pointers, CUDA C."""
 
 import ctypes
 

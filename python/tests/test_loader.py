@@ -326,7 +326,7 @@ def test_a_worker_killed_from_outside_is_told(persistent):
 def test_a_worker_that_was_forked_at_a_bad_time_is_told(monkeypatch):
     worker = tw.utils.data.worker
     monkeypatch.setattr(worker, "_START_SECONDS", 0.2)
-    monkeypatch.setattr(worker, "_compute", lambda: time.sleep(600))  # a lock that nobody opens
+    monkeypatch.setattr(worker, "_compute", lambda: time.sleep(600))  # a lock that stays locked
     with pytest.raises(WorkerError, match="another thread was computing.*spawn"):
         list(DataLoader(Noisy(), num_workers=2))
 

@@ -14,7 +14,7 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 # The model in an example's names, and what it is given.
 MODELS = {
     "autoencoder": ("model", lambda v: (v["x"][:3],)),
-    "captions": ("model", lambda v: (v["pictures"][:3], v["codes"][:3, :-1])),
+    "captions": ("model", lambda v: (v["images"][:3], v["codes"][:3, :-1])),
     "char_gpt": ("model", lambda v: (tw.randint(0, 9, (2, v["CONTEXT"])),)),
     "cnn": ("model", lambda v: (v["images"][:3],)),
     "digits": ("model", lambda v: (tw.rand(3, 28, 28),)),

@@ -156,8 +156,8 @@ def test_pictures(tmp_path):
     assert data.read_image(tmp_path / "a.png").tolist() == x.tolist()
     assert data.read_image(tmp_path / "a.png", "GRAY").shape == (1, 2, 4)
     assert data.read_picture(tmp_path / "a.png").tolist() == np.moveaxis(np.asarray(x), 0, -1).tolist()
-    for broken in [b"", b"not a picture", (tmp_path / "a.png").read_bytes()[:40]]:
-        with pytest.raises(tw.FormatError, match="expected a picture"):
+    for broken in [b"", b"not an image", (tmp_path / "a.png").read_bytes()[:40]]:
+        with pytest.raises(tw.FormatError, match="expected an image"):
             data.decode_image(broken)
     with pytest.raises(ValueError, match="'RGB' or 'GRAY'"):
         data.read_image(tmp_path / "a.png", "CMYK")

@@ -1,4 +1,4 @@
-"""Workers that are killed under the parameter store: whoever takes their place goes on with their schedule, their early
+"""Workers that are killed under the parameter store: their replacements go on with their schedule, their early
 stopping, their best figure and their buffers, to the bit."""
 
 import json
@@ -69,7 +69,7 @@ def run(tmp_path, kind, who, when, at, servers="2"):
     words += [kind, who, when, at, str(mark), str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (who == "none") or mark.exists(), "nobody was killed"
+    assert (who == "none") or mark.exists(), "no worker was killed"
     rates = {}
     for rank, step, rate in re.findall(r"rate (\d) (\d+) (\S+)", done.stdout):
         # A step that is done again has the same rate.

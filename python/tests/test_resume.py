@@ -17,7 +17,7 @@ PICTURES, BATCH, PER_EPOCH = 96, 32, 3
 
 def rust(folder, epochs, *more):
     """Trains in Rust to so many epochs."""
-    words = ["--pictures", str(PICTURES), "--batch", str(BATCH), "--epochs", str(epochs), "--dir", str(folder), *more]
+    words = ["--images", str(PICTURES), "--batch", str(BATCH), "--epochs", str(epochs), "--dir", str(folder), *more]
     done = subprocess.run([sys.executable, "-m", "talweg", "quickstart", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return losses(folder)

@@ -187,7 +187,7 @@ def test_memory_of_arrays_is_shared_where_layouts_allow():
     step = tw.jit(lambda: w.assign(w + 1))
     step(), step()
     assert w.tolist() == (np.arange(6).reshape(2, 3) + 2).tolist() and a.ravel().tolist() == [0, 1, 2, 3, 4, 5]
-    # Copied: other layouts, whole numbers (places in memory must not change once they are checked), and on demand.
+    # Copied: other layouts, integers (places in memory must not change once they are checked), and on demand.
     for b in [a.T, a[:, ::2], np.arange(3), a.astype(">f4")]:
         assert tw.from_numpy(b).tolist() == b.tolist()
         with pytest.raises((ValueError, BufferError, TypeError)):
@@ -448,7 +448,7 @@ def layers(count, rows):
 def test_compile_time_grows_no_faster_than_the_program(program, size):
     def seconds(size):
         best = float("inf")
-        for rows in (3, 4):  # another shape is compiled anew
+        for rows in (3, 4):  # another shape is compiled again
             start = time.process_time()
             program(size, rows)
             best = min(best, time.process_time() - start)

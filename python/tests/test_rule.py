@@ -1,4 +1,4 @@
-"""Optimizers of one's own do what the built-in ones do, wherever these do it."""
+"""Custom optimizers do what the built-in ones do, wherever these do it."""
 
 import re
 import subprocess

@@ -32,7 +32,7 @@ def test_servers_write_their_parts_and_jobs_of_other_sizes_go_on(tmp_path):
     launch(["--servers", "2"], 25, saved, TALWEG_PARTS="1")
     parts = list(saved.glob("step-0000000020.part-*.safetensors"))
     assert len(parts) > 2, sorted(os.listdir(saved))
-    # Whoever reads it gets what one process would have written.
+    # A reader gets what one process would have written.
     read = tw.train.load_checkpoint(saved / "step-0000000020.safetensors")
     assert {n: v.shape for n, v in read.items()} == {"1.weight": (32, 784), "1.bias": (32,), "3.weight": (10, 32), "3.bias": (10,)}
     assert "state.0.exp_avg" in tw.train.load_checkpoint(saved / "step-0000000020.safetensors", "optimizer")

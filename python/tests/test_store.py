@@ -114,7 +114,7 @@ def test_workers_share_tables_and_a_killed_one_leaves_no_trace(tmp_path):
         found = [eval(e) for e in re.findall(r"ends with (.*)", done.stdout)]
         assert len(found) == 2 and found[0] == found[1], done.stdout
         ends.append(found[0])
-        # Bulk-synchronous: no read was ahead of anybody.
+        # Bulk-synchronous: no read was ahead of another worker.
         assert all(eval(s)[1:] == [0] * 16 for s in re.findall(r"staleness (.*)", done.stdout)), done.stdout
     assert os.path.exists(tmp_path / "fallen") and ends[0] == ends[1]
     sums, weights, norm = ends[0]

@@ -11,7 +11,7 @@ from talweg import nn
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of these tests")
 
-# A layer, and the shapes of its inputs; "i" before a shape: whole numbers below 5.
+# A layer, and the shapes of its inputs; "i" before a shape: integers below 5.
 LAYERS = """
 Linear(3, 2) | 4,3
 Linear(3, 2, bias=False) | 2,4,3

@@ -77,7 +77,7 @@ def test_both_kinds_of_pictures(make):
     assert (as_planes(T.Pad((1, 2, 3, 4), fill=9)(x))[:, 2:8, 1:9] == planes).all()
     with pytest.raises(ValueError, match="does not fit"):
         T.RandomCrop(7)(x)
-    with pytest.raises(TypeError, match="a picture is"):
+    with pytest.raises(TypeError, match="an image is"):
         T.Resize(3)("a picture")
 
 

@@ -33,7 +33,7 @@ impl LeNet {
     }
 }
 
-/// One training step on 28×28 pictures, batch 64.
+/// One training step on 28×28 images, batch 64.
 pub fn lenet() -> Result<Measured> {
     let m = LeNet::new()?;
     train(&m, |x| m.forward(x), fill(1, &[64, 1, 28, 28], 1.0))
@@ -88,7 +88,7 @@ impl Block {
 #[derive(nn::Module)]
 pub(crate) struct ResNet {
     stem: Normed,
-    /// The stem halves its result once more, as for large pictures.
+    /// The stem halves its result once more, as for large images.
     pooled: bool,
     blocks: Vec<Block>,
     last: Linear,
@@ -124,13 +124,13 @@ impl ResNet {
     }
 }
 
-/// One training step of ResNet-18 on 32×32 pictures, batch 32.
+/// One training step of ResNet-18 on 32×32 images, batch 32.
 pub fn resnet_train() -> Result<Measured> {
     let m = ResNet::new(false)?;
     train(&m, |x| m.forward(x), fill(1, &[32, 3, 32, 32], 1.0))
 }
 
-/// ResNet-18's answer to one 224×224 picture.
+/// ResNet-18's answer to one 224×224 image.
 pub fn resnet_infer() -> Result<Measured> {
     let m = ResNet::new(true)?;
     m.train(false);

@@ -96,7 +96,7 @@ impl Array {
     /// The only element of an array that has one, as an integer: a label.
     ///
     /// # Errors
-    /// If there is not exactly one element, or it is not a whole number.
+    /// If there is not exactly one element, or it is not an integer.
     pub fn integer(&self) -> Result<i64> {
         if self.count() != 1 {
             let (dtype, shape) = (self.dtype(), self.shape());
@@ -114,7 +114,7 @@ impl Array {
         if x.fract() == 0.0 && x.abs() < 9.0e15 {
             return Ok(x as i64);
         }
-        Err(Error::mismatch(format!("expected a whole number, found {x}")))
+        Err(Error::mismatch(format!("expected an integer, found {x}")))
     }
 
     /// Entry `index` along the first axis, copied.

@@ -237,7 +237,7 @@ impl<'a> Partial<'a> {
 }
 
 /// Creates a temporary file beside `target` that [`clean`] leaves alone, if the file system has
-/// locks, and that nobody else writes: a process of another machine may have the same number.
+/// locks, and that no other process writes: a process of another machine may have the same number.
 fn create_locked(target: &Path, name: &str) -> std::io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     loop {

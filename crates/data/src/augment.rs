@@ -1,8 +1,8 @@
-//! Augmentation of pictures: crop, flip, resize, color, normalize.
+//! Augmentation of images: crop, flip, resize, color, normalize.
 //!
-//! A picture is `u8` of shape `[height, width]` (gray) or
+//! An image is `u8` of shape `[height, width]` (gray) or
 //! `[height, width, channels]`. What is random is drawn from the stream that
-//! [`Dataset::vary`](crate::Dataset::vary) hands in, so a picture looks the same
+//! [`Dataset::vary`](crate::Dataset::vary) hands in, so an image looks the same
 //! whenever the same seed, epoch and index come together.
 
 use crate::array::Array;
@@ -71,7 +71,7 @@ impl Augment {
         self.then(Step::Jitter { brightness, contrast, saturation })
     }
 
-    /// Turns the picture into `f32` of shape `[channels, height, width]`: values
+    /// Turns the image into `f32` of shape `[channels, height, width]`: values
     /// from 0 to 1, less the mean, divided by the deviation of their channel.
     /// The last step.
     pub fn normalize(self, mean: &[f32], deviation: &[f32]) -> Self {
@@ -82,22 +82,22 @@ impl Augment {
     pub fn on(self, field: impl Into<Name>) -> impl Fn(Sample, &mut Random) -> Result<Sample> + Send + Sync {
         let field = field.into();
         move |mut sample, random| match sample.get(&field) {
-            Some(Value::Array(picture)) => {
-                let changed = self.apply(picture, random)?;
+            Some(Value::Array(image)) => {
+                let changed = self.apply(image, random)?;
                 sample.set(Name::clone(&field), changed);
                 Ok(sample)
             }
-            _ => Err(Error::mismatch(format!("there is no picture {field:?} to augment"))),
+            _ => Err(Error::mismatch(format!("there is no image {field:?} to augment"))),
         }
     }
 
-    /// Applies the steps to a picture.
+    /// Applies the steps to an image.
     ///
     /// # Errors
-    /// If it is no picture, or too small for a crop, or has other channels than
+    /// If it is no image, or too small for a crop, or has other channels than
     /// the normalization.
-    pub fn apply(&self, picture: &Array, random: &mut Random) -> Result<Array> {
-        let mut pixels = Pixels::of(picture)?;
+    pub fn apply(&self, image: &Array, random: &mut Random) -> Result<Array> {
+        let mut pixels = Pixels::of(image)?;
         for (place, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Crop { height, width, padding } => {
@@ -136,7 +136,7 @@ impl Augment {
             }
         }
         let shape = [pixels.height, pixels.width, pixels.channels];
-        Array::new(pixels.values, &shape[..picture.shape().len()])
+        Array::new(pixels.values, &shape[..image.shape().len()])
     }
 
     fn then(mut self, step: Step) -> Self {
@@ -145,7 +145,7 @@ impl Augment {
     }
 }
 
-/// A picture under work; rows of pixels of channels.
+/// An image under work; rows of pixels of channels.
 struct Pixels {
     values: Vec<u8>,
     height: usize,
@@ -154,24 +154,24 @@ struct Pixels {
 }
 
 impl Pixels {
-    fn of(picture: &Array) -> Result<Pixels> {
-        let (height, width, channels) = match (picture.values::<u8>(), picture.shape()) {
+    fn of(image: &Array) -> Result<Pixels> {
+        let (height, width, channels) = match (image.values::<u8>(), image.shape()) {
             (Ok(_), [height, width]) => (*height, *width, 1),
             (Ok(_), [height, width, channels]) => (*height, *width, *channels),
             _ => {
                 return Err(Error::mismatch(format!(
-                    "expected a picture (u8, [height, width] or [height, width, channels]), found {} of shape {:?}",
-                    picture.dtype(),
-                    picture.shape()
+                    "expected an image (u8, [height, width] or [height, width, channels]), found {} of shape {:?}",
+                    image.dtype(),
+                    image.shape()
                 )));
             }
         };
-        Ok(Pixels { values: picture.values::<u8>()?.to_vec(), height, width, channels })
+        Ok(Pixels { values: image.values::<u8>()?.to_vec(), height, width, channels })
     }
 
     fn too_small(&self, height: usize, width: usize, padding: usize) -> Error {
         Error::mismatch(format!(
-            "cannot crop {height} × {width} out of a picture of {} × {} with a border of {padding}",
+            "cannot crop {height} × {width} out of an image of {} × {} with a border of {padding}",
             self.height, self.width
         ))
     }
@@ -204,7 +204,7 @@ impl Pixels {
     fn resize(&self, height: usize, width: usize) -> Result<Pixels> {
         if height == 0 || width == 0 || self.values.is_empty() {
             return Err(Error::mismatch(format!(
-                "cannot resize a picture of {} × {} to {height} × {width}",
+                "cannot resize an image of {} × {} to {height} × {width}",
                 self.height, self.width
             )));
         }
@@ -233,7 +233,7 @@ impl Pixels {
     }
 
     /// Factors for brightness, contrast (around the mean gray) and saturation
-    /// (around each pixel's gray; pictures with three channels or more).
+    /// (around each pixel's gray; images with three channels or more).
     fn jitter(&mut self, [brightness, contrast, saturation]: [f32; 3]) {
         let gray = |pixel: &[u8]| match pixel {
             [r, g, b, ..] => 0.299 * f32::from(*r) + 0.587 * f32::from(*g) + 0.114 * f32::from(*b),
@@ -259,7 +259,7 @@ impl Pixels {
         let channels = self.channels;
         if mean.len() != channels || deviation.len() != channels {
             return Err(Error::mismatch(format!(
-                "normalize has {} means and {} deviations for a picture of {channels} channels",
+                "normalize has {} means and {} deviations for an image of {channels} channels",
                 mean.len(),
                 deviation.len()
             )));
@@ -297,13 +297,13 @@ fn filter(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
 mod tests {
     use super::*;
 
-    fn picture(height: usize, width: usize, channels: usize) -> Array {
+    fn image(height: usize, width: usize, channels: usize) -> Array {
         let values = (0..height * width * channels).map(|x| (x * 7 % 251) as u8).collect();
         Array::new(values, &[height, width, channels]).unwrap()
     }
 
-    fn apply(augment: &Augment, picture: &Array, index: u64) -> Result<Array> {
-        augment.apply(picture, &mut Random::new(1, 0, index))
+    fn apply(augment: &Augment, image: &Array, index: u64) -> Result<Array> {
+        augment.apply(image, &mut Random::new(1, 0, index))
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn crops_are_parts_of_the_padded_picture() {
+    fn crops_are_parts_of_the_padded_image() {
         let source = Array::new((1..=9).collect::<Vec<u8>>(), &[3, 3]).unwrap();
         let center = apply(&Augment::new().center(1, 1), &source, 0).unwrap();
         assert_eq!(center, Array::new(vec![5u8], &[1, 1]).unwrap());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn resize_keeps_means_and_flat_pictures() {
+    fn resize_keeps_means_and_flat_images() {
         let flat = Array::new(vec![77u8; 5 * 8 * 3], &[5, 8, 3]).unwrap();
         let big = apply(&Augment::new().resize(11, 13), &flat, 0).unwrap();
         assert!(big.shape() == [11, 13, 3] && big.values::<u8>().unwrap().iter().all(|x| *x == 77));
@@ -345,13 +345,13 @@ mod tests {
         let small = apply(&Augment::new().resize(1, 2), &source, 0).unwrap();
         let values = small.values::<u8>().unwrap();
         assert!(values.iter().all(|x| (40..=60).contains(x)), "{values:?}");
-        let same = picture(6, 5, 3);
+        let same = image(6, 5, 3);
         assert_eq!(apply(&Augment::new().resize(6, 5), &same, 0).unwrap(), same);
     }
 
     #[test]
     fn jitter_with_nothing_to_change_changes_nothing() {
-        let source = picture(4, 4, 3);
+        let source = image(4, 4, 3);
         assert_eq!(apply(&Augment::new().jitter(0.0, 0.0, 0.0), &source, 0).unwrap(), source);
         let alpha = Array::new(vec![10u8, 20, 30, 200, 40, 50, 60, 100], &[1, 2, 4]).unwrap();
         let changed = apply(&Augment::new().jitter(0.5, 0.5, 0.5), &alpha, 3).unwrap();
@@ -369,20 +369,20 @@ mod tests {
 
     #[test]
     fn impossible_steps_are_named() {
-        let message = |augment: Augment| apply(&augment, &picture(4, 4, 3), 0).unwrap_err().to_string();
+        let message = |augment: Augment| apply(&augment, &image(4, 4, 3), 0).unwrap_err().to_string();
         assert_eq!(
             message(Augment::new().crop(8, 4, 1)),
-            "cannot crop 8 × 4 out of a picture of 4 × 4 with a border of 1"
+            "cannot crop 8 × 4 out of an image of 4 × 4 with a border of 1"
         );
         assert!(message(Augment::new().center(5, 1)).contains("cannot crop 5 × 1"));
         assert!(message(Augment::new().resize(0, 3)).contains("cannot resize"));
-        assert!(message(Augment::new().normalize(&[0.0], &[1.0])).contains("picture of 3 channels"));
+        assert!(message(Augment::new().normalize(&[0.0], &[1.0])).contains("image of 3 channels"));
         assert!(message(Augment::new().normalize(&[0.0; 3], &[0.0; 3])).contains("above 0, found 0"));
         assert!(message(Augment::new().normalize(&[0.0; 3], &[1.0; 3]).flip(0.5)).contains("last step"));
         let floats = apply(&Augment::new(), &Array::vector(vec![1.0f32]), 0).unwrap_err().to_string();
         assert!(floats.ends_with("found f32 of shape [1]"), "{floats}");
         let missing = Augment::new().on("image")(Sample::new(), &mut Random::new(0, 0, 0)).unwrap_err();
-        assert!(missing.to_string().contains("no picture \"image\""));
+        assert!(missing.to_string().contains("no image \"image\""));
     }
 
     /// `python/tests/test_readers.py` has the same number.

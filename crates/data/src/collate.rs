@@ -24,7 +24,7 @@ pub enum Collate {
         /// come in few shapes and compiled plans are reused. 1 rounds nothing.
         multiple: usize,
     },
-    /// A function of your own.
+    /// A custom function.
     Custom(Arc<dyn Fn(Vec<Sample>) -> Result<Vec<Column>> + Send + Sync>),
 }
 
@@ -58,7 +58,7 @@ pub enum ColumnValues {
     Texts(Vec<String>),
 }
 
-/// What the loader hands out.
+/// A batch of the loader.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The fields in the samples' order.
@@ -78,7 +78,7 @@ impl Batch {
         self.indices.len()
     }
 
-    /// Whether there are no samples; the loader never hands out such a batch.
+    /// Whether there are no samples; the loader never yields such a batch.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }

@@ -214,7 +214,7 @@ mod tests {
             (
                 Csv::new().numbers("x", DType::I8, ["a"]),
                 b"a\n300\n",
-                "t.csv: line 2, column a: expected a whole number from -128 to 127 (i8), found \"300\"",
+                "t.csv: line 2, column a: expected an integer from -128 to 127 (i8), found \"300\"",
             ),
             (
                 Csv::new().label("y", "a", 10),

@@ -13,20 +13,20 @@ use crate::glyphs::{self, Piece, Point};
 use crate::random::{PURPOSE_DIGITS, Random};
 use crate::sample::Sample;
 
-/// Width and height of the pictures.
+/// Width and height of the images.
 pub const SIDE: usize = 28;
 
-/// One picture: rows of gray values, 0 is paper and 255 ink.
-pub type Picture = [u8; SIDE * SIDE];
+/// One image: rows of gray values, 0 is paper and 255 ink.
+pub type Image = [u8; SIDE * SIDE];
 
 /// Procedural digits: `image` (`u8`, 28 × 28) and `label` (`i64`, 0 to 9).
 ///
 /// ```
-/// use talweg_data::{Dataset, Digits, picture};
+/// use talweg_data::{Dataset, Digits, rendering};
 /// let digits = Digits::new(1, 1000);
 /// let sample = digits.get(3)?;
 /// assert_eq!(sample.array("image")?.shape(), [28, 28]);
-/// println!("{}", picture::ascii(&digits.picture(3).0, 28));
+/// println!("{}", rendering::ascii(&digits.image(3).0, 28));
 /// # Ok::<(), talweg_data::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl Digits {
         Digits { seed, count }
     }
 
-    /// Picture and label of sample `index`, which may lie beyond the count.
-    pub fn picture(&self, index: usize) -> (Picture, u8) {
+    /// Image and label of sample `index`, which may lie beyond the count.
+    pub fn image(&self, index: usize) -> (Image, u8) {
         let mut random = Random::new(self.seed, PURPOSE_DIGITS, index as u64);
         let digit = random.below(10) as usize;
         let hand = random.below(glyphs::hands(digit) as u64) as usize;
@@ -62,13 +62,13 @@ impl Dataset for Digits {
         if index >= self.count {
             return Err(Error::OutOfRange { index, len: self.count });
         }
-        let (picture, label) = self.picture(index);
-        let image = Array::new(picture.to_vec(), &[SIDE, SIDE])?;
+        let (image, label) = self.image(index);
+        let image = Array::new(image.to_vec(), &[SIDE, SIDE])?;
         Ok(Sample::new().with("image", image).with("label", Array::scalar(i64::from(label))))
     }
 }
 
-/// The pieces of a digit in picture coordinates: shaky, scaled, slanted,
+/// The pieces of a digit in image coordinates: shaky, scaled, slanted,
 /// turned, moved.
 fn write(digit: usize, hand: usize, random: &mut Random) -> Vec<Piece> {
     let middle = SIDE as f32 / 2.0;
@@ -120,13 +120,13 @@ fn segment(from: Point, to: Point, radius: f32, ink: &mut [f32; SIDE * SIDE]) {
     }
 }
 
-/// The pixel at a coordinate, kept within the picture.
+/// The pixel at a coordinate, kept within the image.
 fn pixel(x: f32) -> usize {
     x.clamp(0.0, SIDE as f32) as usize
 }
 
-/// Gray values: strength of the ink, a blot in some pictures, noise in all.
-fn expose(ink: &[f32; SIDE * SIDE], random: &mut Random) -> Picture {
+/// Gray values: strength of the ink, a blot in some images, noise in all.
+fn expose(ink: &[f32; SIDE * SIDE], random: &mut Random) -> Image {
     let strength = random.range(140.0, 255.0);
     let noise = random.range(4.0, 34.0);
     let mut gray = ink.map(|cover| cover * strength);
@@ -156,18 +156,18 @@ mod tests {
     fn a_sample_is_a_function_of_seed_and_index() {
         let (short, long) = (Digits::new(5, 10), Digits::new(5, 1000));
         assert_eq!(short.get(9).unwrap(), long.get(9).unwrap());
-        assert_ne!(short.picture(9).0, Digits::new(6, 10).picture(9).0);
-        assert_ne!(short.picture(9).0, short.picture(8).0);
+        assert_ne!(short.image(9).0, Digits::new(6, 10).image(9).0);
+        assert_ne!(short.image(9).0, short.image(8).0);
         assert!(short.get(10).is_err());
     }
 
-    /// Pictures must not change from release to release or between machines:
+    /// Images must not change from release to release or between machines:
     /// saved positions and published accuracies refer to them.
     #[test]
-    fn pictures_are_pinned() {
+    fn images_are_pinned() {
         let hash = |index| {
-            let (picture, label) = Digits::new(1, 1).picture(index);
-            (xxhash_rust::xxh3::xxh3_64(&picture), label)
+            let (image, label) = Digits::new(1, 1).image(index);
+            (xxhash_rust::xxh3::xxh3_64(&image), label)
         };
         assert_eq!(
             [hash(0), hash(1), hash(1_000_000)],
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_even_and_every_picture_has_ink() {
+    fn labels_are_even_and_every_image_has_ink() {
         let digits = Digits::new(2, 2000);
         let mut counts = [0; 10];
         for index in 0..digits.len() {
-            let (picture, label) = digits.picture(index);
+            let (image, label) = digits.image(index);
             counts[label as usize] += 1;
-            assert!(picture.iter().filter(|x| **x > 100).count() > 12, "sample {index}");
+            assert!(image.iter().filter(|x| **x > 100).count() > 12, "sample {index}");
         }
         assert!(counts.iter().all(|count| (150..250).contains(count)), "{counts:?}");
     }

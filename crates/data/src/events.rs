@@ -1,4 +1,4 @@
-//! Event files that TensorBoard opens: scalars, histograms, pictures, text.
+//! Event files that TensorBoard opens: scalars, histograms, images, text.
 //!
 //! An event file is a sequence of TFRecords (length, masked CRC-32C of it,
 //! bytes, masked CRC-32C of them), each an `Event` message in protocol-buffer
@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::picture;
+use crate::rendering;
 
 /// Bins of a histogram; TensorBoard shows about as many.
 const BINS: usize = 30;
@@ -96,27 +96,27 @@ impl Events {
         self.summary(step, Message::default().bytes(1, tag.as_bytes()).message(5, &histogram))
     }
 
-    /// A picture: `u8` of shape `[height, width]` (gray) or
+    /// An image: `u8` of shape `[height, width]` (gray) or
     /// `[height, width, channels]`.
     ///
     /// # Errors
-    /// If the array is no picture, or the file cannot be written.
+    /// If the array is no image, or the file cannot be written.
     pub fn image(&mut self, tag: &str, step: u64, image: &Array) -> Result<()> {
         let (Ok(pixels), [height, width, rest @ ..]) = (image.values::<u8>(), image.shape()) else {
-            return Err(not_a_picture(image));
+            return Err(not_an_image(image));
         };
         let channels = match rest {
             [] => 1,
             [channels] => *channels,
-            _ => return Err(not_a_picture(image)),
+            _ => return Err(not_an_image(image)),
         };
-        let png = picture::png(pixels, *height, *width, channels)?;
-        let picture = Message::default()
+        let png = rendering::png(pixels, *height, *width, channels)?;
+        let image = Message::default()
             .varint(1, *height as u64)
             .varint(2, *width as u64)
             .varint(3, channels as u64)
             .bytes(4, &png);
-        self.summary(step, Message::default().bytes(1, tag.as_bytes()).message(4, &picture))
+        self.summary(step, Message::default().bytes(1, tag.as_bytes()).message(4, &image))
     }
 
     /// A text, shown as Markdown.
@@ -155,9 +155,9 @@ impl Events {
     }
 }
 
-fn not_a_picture(array: &Array) -> Error {
+fn not_an_image(array: &Array) -> Error {
     Error::mismatch(format!(
-        "a picture is u8 of shape [height, width] or [height, width, channels], found {} of shape {:?}",
+        "an image is u8 of shape [height, width] or [height, width, channels], found {} of shape {:?}",
         array.dtype(),
         array.shape()
     ))

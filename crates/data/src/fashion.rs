@@ -1,4 +1,4 @@
-//! Fashion-MNIST: 70,000 pictures of clothes in ten classes, found on this
+//! Fashion-MNIST: 70,000 images of clothes in ten classes, found on this
 //! machine. Nothing is downloaded.
 
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ const FOLDER: &str = "fashion-mnist";
 /// The two parts of the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// 60,000 pictures to learn from.
+    /// 60,000 images to learn from.
     Train,
-    /// 10,000 pictures to be tested with.
+    /// 10,000 images to be tested with.
     Test,
 }
 
@@ -45,7 +45,7 @@ pub fn load(part: Part) -> Result<Memory> {
 /// its other relatives have the same files.
 ///
 /// # Errors
-/// If a file is missing or broken, or pictures and labels do not fit together.
+/// If a file is missing or broken, or images and labels do not fit together.
 pub fn load_from(folder: &Path, part: Part) -> Result<Memory> {
     let prefix = match part {
         Part::Train => "train",
@@ -60,7 +60,7 @@ pub fn load_from(folder: &Path, part: Part) -> Result<Memory> {
     };
     if images.shape() != [*count, 28, 28] {
         let shape = images.shape();
-        return Err(Error::format(path, format!("{count} labels do not fit pictures of shape {shape:?}")));
+        return Err(Error::format(path, format!("{count} labels do not fit images of shape {shape:?}")));
     }
     let labels = Array::vector(bytes.iter().map(|label| i64::from(*label)).collect());
     let memory = Memory::new().with("image", images)?.with("label", labels)?;
@@ -110,7 +110,7 @@ fn file(folder: &Path, name: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// A folder with `count` pictures and the given labels.
+    /// A folder with `count` images and the given labels.
     fn folder(count: usize, labels: Vec<u8>) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let images = Array::new(vec![7u8; count * 784], &[count, 28, 28]).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_and_labels() {
+    fn images_and_labels() {
         let folder = folder(3, vec![9, 0, 4]);
         let set = load_from(folder.path(), Part::Train).unwrap();
         assert_eq!(set.len(), 3);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let short = load_from(folder(3, vec![1, 2]).path(), Part::Train).unwrap_err().to_string();
-        assert!(short.ends_with("2 labels do not fit pictures of shape [3, 28, 28]"), "{short}");
+        assert!(short.ends_with("2 labels do not fit images of shape [3, 28, 28]"), "{short}");
         let range = load_from(folder(2, vec![1, 10]).path(), Part::Train).unwrap_err().to_string();
         assert_eq!(range, "label 10 of sample 1 is out of range: 10 classes are 0 to 9");
     }

@@ -69,7 +69,7 @@ const GLYPHS: [&[&str]; 10] = [
     ],
 ];
 
-/// A point of the unit square, or of the picture.
+/// A point of the unit square, or of the image.
 pub(crate) type Point = [f32; 2];
 
 /// One piece of a path: where it starts, and its control points.

@@ -1,6 +1,6 @@
-//! Pictures in folders, one folder a class: `root/cat/1.png`, `root/dog/2.jpg`.
+//! Images in folders, one folder a class: `root/cat/1.png`, `root/dog/2.jpg`.
 //!
-//! The folders are listed at once; pictures are decoded when they are asked
+//! The folders are listed at once; images are decoded when they are asked
 //! for, by the loader's threads.
 
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// `image` (`u8`, `[height, width, 3]`) and `label` (`i64`): the place of the
 /// folder's name in alphabetical order.
 ///
-/// Pictures of different sizes need [`Augment::resize`](crate::Augment::resize)
+/// Images of different sizes need [`Augment::resize`](crate::Augment::resize)
 /// or a crop before they can be stacked.
 #[derive(Clone, Debug)]
 pub struct Images {
@@ -29,10 +29,10 @@ pub struct Images {
 }
 
 impl Images {
-    /// Lists the pictures below a folder.
+    /// Lists the images below a folder.
     ///
     /// # Errors
-    /// If the folder is missing, has no folders in it, or one without pictures.
+    /// If the folder is missing, has no folders in it, or one without images.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let root = root.as_ref();
         let mut folders = list(root)?;
@@ -42,12 +42,12 @@ impl Images {
         }
         let (mut classes, mut files) = (Vec::new(), Vec::new());
         for (label, folder) in folders.iter().enumerate() {
-            let mut pictures = list(folder)?;
-            pictures.retain(|path| is_picture(path));
-            if pictures.is_empty() {
-                return Err(Error::format(folder, format!("expected pictures ({}), found none", ENDINGS.join(", "))));
+            let mut images = list(folder)?;
+            images.retain(|path| is_image(path));
+            if images.is_empty() {
+                return Err(Error::format(folder, format!("expected images ({}), found none", ENDINGS.join(", "))));
             }
-            files.extend(pictures.into_iter().map(|path| (path, label)));
+            files.extend(images.into_iter().map(|path| (path, label)));
             classes.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
         Ok(Images { classes, files, gray: false })
@@ -87,14 +87,14 @@ impl Dataset for Images {
         if field != "label" {
             return Err(Error::mismatch(format!("there is no field {field:?} with labels, only \"label\"")));
         }
-        // No picture needs decoding for this.
+        // No image needs decoding for this.
         (0..self.len()).try_for_each(|i| crate::dataset::check_label(i, self.files[i].1 as i64, classes))
     }
 }
 
 fn decode(path: &Path, gray: bool) -> Result<Array> {
     let content = std::fs::read(path).map_err(|error| Error::io("read", path, error))?;
-    decode_picture(path, &content, gray)
+    decode_image(path, &content, gray)
 }
 
 /// Decodes an image file's content: PNG or JPEG, as the content says and not the file's extension. `path` is for
@@ -102,13 +102,13 @@ fn decode(path: &Path, gray: bool) -> Result<Array> {
 ///
 /// # Errors
 /// If it is neither PNG nor JPEG, or corrupt.
-pub fn decode_picture(path: impl AsRef<Path>, content: &[u8], gray: bool) -> Result<Array> {
+pub fn decode_image(path: impl AsRef<Path>, content: &[u8], gray: bool) -> Result<Array> {
     let pixels = match content {
         [0x89, b'P', b'N', b'G', ..] => png_pixels(content),
         [0xff, 0xd8, 0xff, ..] => jpeg_pixels(content),
         _ => Err("neither signature is at the start".to_string()),
     };
-    let pixels = pixels.map_err(|e| Error::format(path.as_ref(), format!("expected a picture (png or jpeg): {e}")))?;
+    let pixels = pixels.map_err(|e| Error::format(path.as_ref(), format!("expected an image (png or jpeg): {e}")))?;
     let (height, width) = (pixels.height, pixels.width);
     if gray { Array::new(pixels.gray(), &[height, width]) } else { Array::new(pixels.rgb(), &[height, width, 3]) }
 }
@@ -209,7 +209,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn is_picture(path: &Path) -> bool {
+fn is_image(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     ENDINGS.contains(&ending.as_str()) && path.is_file()
 }
@@ -217,23 +217,23 @@ fn is_picture(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Augment, Loader, picture};
+    use crate::{Augment, Loader, rendering};
 
-    /// Two classes, three pictures.
+    /// Two classes, three images.
     fn folder() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (name, height, value) in [("dog/a.png", 3, 10), ("cat/b.PNG", 4, 20), ("cat/a.png", 5, 30)] {
             let path = root.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, picture::png(&vec![value; height * 2 * 3], height, 2, 3).unwrap()).unwrap();
+            std::fs::write(&path, rendering::png(&vec![value; height * 2 * 3], height, 2, 3).unwrap()).unwrap();
         }
-        std::fs::write(root.path().join("cat/notes.txt"), "no picture").unwrap();
+        std::fs::write(root.path().join("cat/notes.txt"), "no image").unwrap();
         std::fs::write(root.path().join("README"), "no class").unwrap();
         root
     }
 
     #[test]
-    fn classes_and_pictures_are_sorted() {
+    fn classes_and_images_are_sorted() {
         let root = folder();
         let set = Images::open(root.path()).unwrap();
         assert_eq!((set.classes(), set.len()), (&["cat".to_owned(), "dog".to_owned()][..], 3));
@@ -284,7 +284,7 @@ mod tests {
             let mut file = std::io::Cursor::new(Vec::new());
             image.write_to(&mut file, format).unwrap();
             let same = image::load_from_memory(file.get_ref()).unwrap();
-            let ours = |gray| decode_picture("x", file.get_ref(), gray).unwrap().values::<u8>().unwrap().to_vec();
+            let ours = |gray| decode_image("x", file.get_ref(), gray).unwrap().values::<u8>().unwrap().to_vec();
             assert_eq!(ours(false), same.to_rgb8().into_raw(), "{:?}", image.color());
             assert_eq!(ours(true), same.to_luma8().into_raw(), "{:?}", image.color());
         }
@@ -297,22 +297,22 @@ mod tests {
         assert!(message("nowhere").starts_with("cannot list ") && message("nowhere").contains("nowhere: "));
         assert!(message("cat").ends_with("cat: expected a folder for each class, found none"));
         std::fs::create_dir(root.path().join("empty")).unwrap();
-        assert!(message("").ends_with("empty: expected pictures (png, jpg, jpeg), found none"));
+        assert!(message("").ends_with("empty: expected images (png, jpg, jpeg), found none"));
     }
 
     #[test]
-    fn broken_pictures_are_named_at_their_batch() {
+    fn broken_images_are_named_at_their_batch() {
         let root = folder();
         let path = root.path().join("cat/b.PNG");
         let whole = std::fs::read(&path).unwrap();
-        for broken in [&b"not a picture"[..], &whole[..whole.len() / 2], b""] {
+        for broken in [&b"not an image"[..], &whole[..whole.len() / 2], b""] {
             std::fs::write(&path, broken).unwrap();
             let set = Images::open(root.path()).unwrap();
             let mut loader = Loader::builder(set).batch(1).workers(2).build().unwrap();
             assert!(loader.next().unwrap().is_ok());
             let error = loader.next().unwrap().unwrap_err().to_string();
             assert!(error.starts_with("epoch 0, batch 1, sample 1: "), "{error}");
-            assert!(error.contains("b.PNG: expected a picture (png or jpeg): "), "{error}");
+            assert!(error.contains("b.PNG: expected an image (png or jpeg): "), "{error}");
             assert!(loader.next().unwrap().is_ok());
         }
         std::fs::remove_file(&path).unwrap();

@@ -6,7 +6,7 @@
 //!   [`fashion`], [`Text`] with a [`Tokenizer`], [`Lines`]; behind features
 //!   `Images` (`image`), `Parquet` (`parquet`) and `Bpe` (`tokenizers`);
 //! - [`Dataset`]: samples by index, and combinators (`map`, `vary`, `subset`,
-//!   `concat`, `shard`, `split`); [`Augment`] for pictures;
+//!   `concat`, `shard`, `split`); [`Augment`] for images;
 //! - [`Loader`]: shuffled, batched, prefetched, sharded, with a [`Position`]
 //!   that is saved and restored exactly;
 //! - records: [`events`] for TensorBoard, [`journal`] in JSON lines, [`atomic`]
@@ -51,10 +51,10 @@ mod loader;
 mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
-pub mod picture;
 mod place;
 mod pool;
 pub mod random;
+pub mod rendering;
 #[cfg(feature = "s3")]
 mod s3;
 mod sample;
@@ -70,11 +70,11 @@ pub use bpe::Bpe;
 pub use collate::{Batch, Collate, Column, ColumnValues};
 pub use csv::Csv;
 pub use dataset::{Concat, Dataset, Map, Shard, Subset, Vary};
-pub use digits::{Digits, Picture, SIDE};
+pub use digits::{Digits, Image, SIDE};
 pub use error::{Error, Result};
 pub use fashion::load as fashion_mnist;
 #[cfg(feature = "image")]
-pub use images::{Images, decode_picture};
+pub use images::{Images, decode_image};
 pub use loader::{Builder, Loader, Part, Permute, Position};
 pub use memory::Memory;
 #[cfg(feature = "parquet")]

@@ -27,9 +27,9 @@ use crate::sample::Sample;
 pub struct Position {
     /// Epoch, from 0.
     pub epoch: u64,
-    /// Batches of that epoch already handed out.
+    /// Batches of that epoch already yielded.
     pub batch: u64,
-    /// Samples of that epoch already handed out, over all ranks; this is what
+    /// Samples of that epoch already yielded, over all ranks; this is what
     /// makes a position valid for another number of ranks.
     pub samples: u64,
     /// Length of the data set, to refuse another one.
@@ -192,7 +192,7 @@ impl<D: Dataset + 'static> Builder<D> {
     }
 }
 
-/// Hands out the batches of one epoch after another.
+/// Yields the batches of one epoch after another.
 ///
 /// `next` answers `None` once at the end of each epoch; the call after that
 /// begins the next one. A batch that fails answers its error in its place, and
@@ -257,7 +257,7 @@ impl Loader {
         self.source.len
     }
 
-    /// Where the loader stands: after the batch that was handed out last.
+    /// Where the loader stands: after the batch that was yielded last.
     pub fn position(&self) -> Position {
         self.source.position(self.epoch, self.batch)
     }
@@ -327,7 +327,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Goes on as if so many batches had been handed out, over as many epochs as that takes.
+    /// Goes on as if so many batches had been yielded, over as many epochs as that takes.
     pub fn skip_batches(&mut self, count: u64) {
         self.idle();
         let each = self.source.batches();

@@ -312,7 +312,7 @@ mod tests {
         assert!(message(Parquet::new(), &path).contains("no fields"));
     }
 
-    /// `python/tests/test_readers.py` reads it; `TALWEG_BLESS=1` writes it anew.
+    /// `python/tests/test_readers.py` reads it; `TALWEG_BLESS=1` rewrites it.
     #[test]
     fn the_sample_of_the_python_tests_is_this_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -141,7 +141,7 @@ impl Shared {
             let result = self.source.assemble(&order, batch, &cancelled);
 
             queue = self.queue.lock();
-            // `job` changes under the lock (but for the stop, when nobody
+            // `job` changes under the lock (but for the stop, when no thread
             // takes batches any more), so an equal number means that the slot
             // is still ours.
             if self.job.load(Ordering::Relaxed) == job {

@@ -96,9 +96,11 @@ fn distinct(texts: &[String]) -> Vec<String> {
 fn parse(to: &mut Growing, text: &str) -> Result<(), String> {
     macro_rules! integer {
         ($type:ty) => {
-            to.push::<$type>(text.parse().map_err(|_| {
-                format!("a whole number from {} to {} ({})", <$type>::MIN, <$type>::MAX, stringify!($type))
-            })?)
+            to.push::<$type>(
+                text.parse().map_err(|_| {
+                    format!("an integer from {} to {} ({})", <$type>::MIN, <$type>::MAX, stringify!($type))
+                })?,
+            )
         };
     }
     match to.dtype {

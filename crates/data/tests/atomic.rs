@@ -130,7 +130,7 @@ fn what_a_living_writer_has_begun_is_left_alone() {
     let path = folder.path().join("checkpoint");
     atomic::write_checked(&path, |to| {
         to.write_all(b"half")?;
-        // Somebody opens the folder meanwhile, as a replaced worker or an evaluation does.
+        // Another process opens the folder meanwhile, as a replaced worker or an evaluation does.
         assert_eq!(atomic::clean(folder.path()).unwrap(), 0);
         to.write_all(b" and half")
     })

@@ -22,11 +22,11 @@ impl Model {
     }
 
     /// The hidden layer and the class scores.
-    fn forward(&self, picture: &[f32]) -> (Vec<f32>, [f32; 10]) {
-        let mut layer = picture.to_vec();
+    fn forward(&self, image: &[f32]) -> (Vec<f32>, [f32; 10]) {
+        let mut layer = image.to_vec();
         if self.hidden > 0 {
             layer = vec![0.0; self.hidden];
-            for (x, row) in picture.iter().zip(self.first.chunks(self.hidden)) {
+            for (x, row) in image.iter().zip(self.first.chunks(self.hidden)) {
                 layer.iter_mut().zip(row).for_each(|(sum, weight)| *sum += x * weight);
             }
             layer.iter_mut().for_each(|x| *x = x.max(0.0));
@@ -38,8 +38,8 @@ impl Model {
         (layer, scores)
     }
 
-    fn learn(&mut self, picture: &[f32], label: usize, rate: f32) {
-        let (layer, scores) = self.forward(picture);
+    fn learn(&mut self, image: &[f32], label: usize, rate: f32) {
+        let (layer, scores) = self.forward(image);
         let top = scores.iter().copied().fold(f32::MIN, f32::max);
         let powers = scores.map(|score| (score - top).exp());
         let mut error = powers.map(|power| power / powers.iter().sum::<f32>());
@@ -52,18 +52,18 @@ impl Model {
             row.iter_mut().zip(error).for_each(|(weight, error)| *weight -= rate * error * x);
         }
         if self.hidden > 0 {
-            for (x, row) in picture.iter().zip(self.first.chunks_mut(self.hidden)) {
+            for (x, row) in image.iter().zip(self.first.chunks_mut(self.hidden)) {
                 row.iter_mut().zip(&back).for_each(|(weight, error)| *weight -= rate * error * x);
             }
         }
     }
 }
 
-fn pictures(seed: u64, count: usize) -> Vec<(Vec<f32>, usize)> {
+fn images(seed: u64, count: usize) -> Vec<(Vec<f32>, usize)> {
     let digits = Digits::new(seed, count);
     let scaled = |index| {
-        let (picture, label) = digits.picture(index);
-        (picture.iter().map(|x| f32::from(*x) / 255.0).collect(), usize::from(label))
+        let (image, label) = digits.image(index);
+        (image.iter().map(|x| f32::from(*x) / 255.0).collect(), usize::from(label))
     };
     (0..count).map(scaled).collect()
 }
@@ -77,8 +77,8 @@ fn accuracy(hidden: usize, train: &[(Vec<f32>, usize)], test: &[(Vec<f32>, usize
             model.learn(&train[index].0, train[index].1, rate);
         }
     }
-    let right = |(picture, label): &&(Vec<f32>, usize)| {
-        let scores = model.forward(picture).1;
+    let right = |(image, label): &&(Vec<f32>, usize)| {
+        let scores = model.forward(image).1;
         (0..10).max_by(|a, b| scores[*a].total_cmp(&scores[*b])) == Some(*label)
     };
     test.iter().filter(right).count() as f64 / test.len() as f64
@@ -86,7 +86,7 @@ fn accuracy(hidden: usize, train: &[(Vec<f32>, usize)], test: &[(Vec<f32>, usize
 
 #[test]
 fn a_small_network_learns_what_a_linear_model_cannot() {
-    let (train, test) = (pictures(1, 6000), pictures(2, 1000));
+    let (train, test) = (images(1, 6000), images(2, 1000));
     let (linear, network) = (accuracy(0, &train, &test), accuracy(48, &train, &test));
     println!("linear {linear:.3}, network {network:.3}");
     assert!((0.6..0.9).contains(&linear), "linear model: {linear}");

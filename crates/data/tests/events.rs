@@ -1,4 +1,4 @@
-//! Reads event files back with a decoder of its own: framing, checksum and
+//! Reads event files back with its own decoder: framing, checksum and
 //! messages are written here again, from their definitions.
 //!
 //! `scripts/check_tensorboard.py` checks the same file with TensorBoard itself; run
@@ -110,8 +110,8 @@ fn write(folder: &std::path::Path) -> PathBuf {
         events.scalar("train/loss", step, 1.0 / (step + 1) as f32).unwrap();
     }
     events.histogram("weights", 7, &[-1.0, 0.0, 0.5, 2.0, f32::NAN, f32::INFINITY]).unwrap();
-    let picture = Array::new(Digits::new(1, 1).picture(0).0.to_vec(), &[28, 28]).unwrap();
-    events.image("digit", 8, &picture).unwrap();
+    let image = Array::new(Digits::new(1, 1).image(0).0.to_vec(), &[28, 28]).unwrap();
+    events.image("digit", 8, &image).unwrap();
     events.text("notes", 9, "learning rate **0.1**").unwrap();
     events.flush().unwrap();
     events.path().to_path_buf()

@@ -167,7 +167,7 @@ fn settings_that_make_no_sense() {
 /// Sample 13 cannot be read and sample 17 makes the code panic.
 fn faulty() -> impl Dataset {
     Numbers(24).map(|sample| match sample.array("x")?.integer()? {
-        13 => Err(Error::mismatch("the picture is broken")),
+        13 => Err(Error::mismatch("the image is broken")),
         17 => panic!("index out of bounds"),
         _ => Ok(sample),
     })
@@ -183,7 +183,7 @@ fn errors_come_at_their_batch_and_name_the_sample() {
             None,
             None,
             None,
-            Some("epoch 0, batch 3, sample 13: the picture is broken".to_owned()),
+            Some("epoch 0, batch 3, sample 13: the image is broken".to_owned()),
             Some("epoch 0, batch 4, sample 17: the data set panicked: index out of bounds".to_owned()),
             None,
         ];

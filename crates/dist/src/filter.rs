@@ -1,6 +1,6 @@
 //! Filters: updates in fewer bytes on the wire, with what was left out added to the next one.
 //!
-//! A filter packs elements into words; whoever receives them unpacks them before anything else
+//! A filter packs elements into words; the receiver unpacks them before anything else
 //! happens. What packing loses stays with the sender as a residual, so that over many steps nothing
 //! is lost, only late. The residual is state like any other: keep it with a checkpoint.
 
@@ -28,14 +28,14 @@ pub enum Filter {
 /// What a residual belongs to: a block of a table that is pushed as a whole (or a bucket that is
 /// reduced as a whole), or a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Owed {
+pub(crate) enum ResidualKey {
     Block(u32, u64),
     Row(u32, u64),
 }
 
 /// What packing has left out so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Residuals(pub BTreeMap<Owed, Vec<f32>>);
+pub(crate) struct Residuals(pub BTreeMap<ResidualKey, Vec<f32>>);
 
 impl Residuals {
     /// As bytes, for a checkpoint.
@@ -43,8 +43,8 @@ impl Residuals {
         let mut out = Vec::new();
         for (owed, r) in &self.0 {
             let (kind, table, number) = match *owed {
-                Owed::Block(table, block) => (0, table, block),
-                Owed::Row(table, row) => (1, table, row),
+                ResidualKey::Block(table, block) => (0, table, block),
+                ResidualKey::Row(table, row) => (1, table, row),
             };
             let head = [kind, table, number as u32, (number >> 32) as u32, r.len() as u32];
             head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
@@ -61,8 +61,8 @@ impl Residuals {
             let n = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
             let (table, number) = (n(4), u64::from(n(8)) | u64::from(n(12)) << 32);
             let owed = match n(0) {
-                0 => Owed::Block(table, number),
-                1 => Owed::Row(table, number),
+                0 => ResidualKey::Block(table, number),
+                1 => ResidualKey::Row(table, number),
                 _ => return Err(bad()),
             };
             let (values, rest) = rest.split_at_checked(4 * n(16) as usize).ok_or_else(bad)?;
@@ -121,7 +121,7 @@ impl Filter {
             Filter::Top(_) => 2 * self.kept(n),
         }
     }
-    /// Packs without a residual into [`Filter::len`] words. What is no number stays none: of whole
+    /// Packs without a residual into [`Filter::len`] words. NaN stays NaN: of whole
     /// blocks of bytes and bits.
     pub(crate) fn words(self, x: &[f32], out: &mut [f32]) {
         assert_eq!(out.len(), self.len(x.len()), "words");

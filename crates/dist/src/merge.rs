@@ -1,4 +1,4 @@
-//! Sums with a fixed order, so that everybody who adds the same numbers gets the same bits.
+//! Sums with a fixed order, so that all processes that add the same values get the same bits.
 //!
 //! The order is a tree over the contributors: neighbors first, then pairs of neighbors, and so
 //! on. Collectives that exchange at distance 1, 2, 4… add in this order by themselves.

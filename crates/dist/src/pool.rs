@@ -70,7 +70,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// A buffer of that length, which is not 0, that nobody else holds; what it contains is of no meaning.
+/// A buffer of that length, which is not 0, without another holder; its content is unspecified.
 fn take_any<T: Pooled>(len: usize) -> Arc<Vec<T>> {
     let spare = T::pool().lock().take(len);
     let mut b = spare.unwrap_or_else(|| {
@@ -94,7 +94,7 @@ fn give_any<T: Pooled>(mut data: Arc<Vec<T>>) {
     }
 }
 
-/// A buffer of that length that nobody else holds; what it contains is of no meaning.
+/// A buffer of that length without another holder; its content is unspecified.
 pub(crate) fn take(len: usize) -> Arc<Vec<f32>> {
     if len == 0 { EMPTY.clone() } else { take_any(len) }
 }
@@ -106,7 +106,7 @@ pub(crate) fn copy(values: &[f32]) -> Arc<Vec<f32>> {
     b
 }
 
-/// A buffer with these elements, which nobody reads soon.
+/// A buffer with these elements, which will not be read soon.
 pub(crate) fn copy_past_caches(values: &[f32]) -> Arc<Vec<f32>> {
     let mut b = take(values.len());
     let room = bytemuck::cast_slice_mut(make_mut(&mut b).as_mut_slice());
@@ -114,22 +114,22 @@ pub(crate) fn copy_past_caches(values: &[f32]) -> Arc<Vec<f32>> {
     b
 }
 
-/// Keeps a buffer for the next who needs one, unless somebody else still holds it. Of several who
+/// Keeps a buffer for the next request, unless it is still held elsewhere. Of several who
 /// hold it, the last to give it is heard.
 pub(crate) fn give(data: Arc<Vec<f32>>) {
     give_any(data);
 }
 
-/// A value to change: in place if nobody else holds it, otherwise a copy.
+/// A value to change: in place if there is no other holder, otherwise a copy.
 pub(crate) fn make_mut(data: &mut Arc<Vec<f32>>) -> &mut Vec<f32> {
     if Arc::get_mut(data).is_none() {
         let fresh = if data.is_empty() { Arc::default() } else { copy(data) };
         give(std::mem::replace(data, fresh));
     }
-    Arc::get_mut(data).expect("nobody else holds it")
+    Arc::get_mut(data).expect("there is no other holder")
 }
 
-/// Numbers that several hold and nobody changes; the last to drop them keeps their memory for the
+/// Shared, immutable values; the last holder to drop them keeps their memory for the
 /// next who needs some.
 pub struct PooledVec<T: Pooled>(Option<Arc<Vec<T>>>);
 
@@ -146,7 +146,7 @@ impl<T: Pooled> PooledVec<T> {
         }
         PooledVec(Some(b))
     }
-    /// The numbers to change, if nobody else holds them.
+    /// The values, mutable if there is no other holder.
     pub(crate) fn get_mut(&mut self) -> Option<&mut [T]> {
         self.0.as_mut().and_then(Arc::get_mut).map(Vec::as_mut_slice)
     }

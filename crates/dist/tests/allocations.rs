@@ -92,7 +92,7 @@ fn sums_over_ranks() {
 }
 
 /// A long sum under TLS, where the library takes memory for each record that it encrypts and for each
-/// that it decrypts, and nobody takes any beside it.
+/// that it decrypts, and no other thread takes any beside it.
 fn encrypted() {
     const BYTES: usize = 1 << 20;
     const RECORD: usize = 16 << 10;
@@ -109,7 +109,7 @@ fn encrypted() {
     assert!(a.is_encrypted() && b.is_encrypted());
     drop(folder);
     let mut a = Mesh::new(0, 1, vec![None, Some(a)]).unwrap();
-    // Both begin together, and nobody goes on before both are done.
+    // Both begin together, and neither continues before both are done.
     let together = Arc::new(Barrier::new(2));
     let with = together.clone();
     let other = thread::spawn(move || {
@@ -152,7 +152,7 @@ fn certificates() -> (tempfile::TempDir, Secret) {
     (folder, secret)
 }
 
-/// What processes say while nobody does anything: that they are alive, and how servers are.
+/// Messages of idle processes: that they are alive, and how servers are.
 fn heartbeats() {
     let c = Arc::new(coordinator(1, 2));
     serve(&c, Rule::BSP, 1, None);

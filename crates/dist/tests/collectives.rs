@@ -1,5 +1,5 @@
 //! Collectives between threads: the same bits whichever way, for any number of ranks; errors end
-//! everybody's wait.
+//! the wait of all ranks.
 
 use net::{Connection, Listener};
 use std::process::Command;
@@ -129,7 +129,7 @@ fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
         let most = off.fold(0.0, f64::max);
         assert!(most < 0.1, "{filter}: {most} of the greatest element");
     }
-    // What is no number reaches everybody and is not owed.
+    // NaN reaches every rank and is not in the residual.
     let got = on_all(2, |g| {
         let (mut x, mut residual) = (vec![1.0; 600], vec![0.0; 600]);
         x[300] = if g.rank() == 0 { f32::NAN } else { 1.0 };

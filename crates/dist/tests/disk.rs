@@ -200,7 +200,7 @@ fn crash_everywhere(rule: Rule) {
             let mut world = World::new(dir.path(), rule, Some((at, how)));
             assert_eq!(world.run(), [STEPS as f32; 2], "{rule}, message {at}, {how:?}");
             assert!(world.crash.is_none(), "it has died");
-            // And once more from disk, with nobody alive.
+            // And once more from disk, with no process alive.
             let again = start(dir.path(), rule);
             assert_eq!(again.partition.settled(), [STEPS], "{rule}, message {at}, {how:?}");
         }
@@ -355,7 +355,7 @@ fn bytes_below(folder: &Path) -> u64 {
     entries.map(|e| if e.path().is_dir() { bytes_below(&e.path()) } else { e.metadata().map_or(0, |m| m.len()) }).sum()
 }
 
-/// What a worker keeps with each step replaces what it kept before: the logs are written anew before they are longer
+/// What a worker keeps with each step replaces what it kept before: the logs are rewritten before they are longer
 /// than four times what they describe, or 4 MiB.
 #[test]
 fn two_thousand_steps_with_records_stay_within_a_bound() {
@@ -375,7 +375,7 @@ fn two_thousand_steps_with_records_stay_within_a_bound() {
             most = most.max(bytes_below(dir.path()));
         }
     }
-    // Four partitions on each of two servers. A file has its content, the log after it, and while it is written anew
+    // Four partitions on each of two servers. A file has its content, the log after it, and while it is rewritten
     // its content once more.
     let content = (64 << 10) + 2 * 4 * 1000;
     let bound = 2 * 4 * (2 * content + (4 << 20) + (64 << 10));

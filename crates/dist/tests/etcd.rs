@@ -154,7 +154,7 @@ fn whoever_is_elected_goes_on_where_the_last_one_was() {
     second.end();
 }
 
-/// A cluster that is stopped for longer than leases last lets them all lapse when it goes on. Nobody
+/// A cluster that is stopped for longer than leases last lets them all lapse when it continues. No process
 /// was away but the cluster: the job stays as it was.
 #[test]
 fn a_cluster_that_was_stopped_loses_nobody() {
@@ -184,7 +184,7 @@ fn a_cluster_that_was_stopped_loses_nobody() {
     signal("-STOP");
     std::thread::sleep(Duration::from_secs(6));
     signal("-CONT");
-    // Longer than anybody doubts what has lapsed.
+    // Longer than a lapsed lease is doubted.
     std::thread::sleep(Duration::from_secs(6));
     assert_eq!((group(&at, 1), map()), (group_before, map_before), "{:?}", said.lock().unwrap());
     let names = |prefix: &str| (0..2).all(|i| lines[0].get(&format!("{prefix}/{i}"), soon()).unwrap().1.is_some());
@@ -196,7 +196,7 @@ fn a_cluster_that_was_stopped_loses_nobody() {
 
 const INNER: &str = "TALWEG_TEST_ETCD";
 
-/// What the next tests run in a process of its own, whose environment has the credentials.
+/// What the next tests run in a separate process, whose environment has the credentials.
 #[test]
 fn in_a_process_with_credentials() {
     let Ok(at) = std::env::var(INNER) else { return };

@@ -159,7 +159,7 @@ fn settle(p: &mut Partition, client: &mut Client, out: Outbox) {
 fn a_server_survives_what_a_worker_may_say() {
     let (mut r, messages) = (Seeded(4), messages());
     let (mut refused, mut taken) = (0, 0);
-    // Often anew, so that no one piece of nonsense hides what would come after it.
+    // Often from the start, so that no piece of nonsense hides what would come after it.
     for round in 0..inputs(100_000) / 50 {
         let rule = [Rule::BSP, Rule::ASYNC, "ssp:2".parse().unwrap(), Rule::backup(1)][round % 4];
         let map = Arc::new(Map::new(1, &[0], 1, 2).unwrap());

@@ -128,7 +128,7 @@ fn async_over_sockets() {
     count(Rule::ASYNC, 2);
 }
 
-/// Workers at their own pace: whoever reads after everybody has settled sees every update, also from
+/// Workers at their own pace: a read after every worker has settled sees every update, also from
 /// what it would otherwise have read again, and does not wait for one that will not come back.
 #[test]
 fn the_final_state_has_everybodys_updates() {
@@ -399,7 +399,7 @@ fn survivors_reduce_without_the_lost_worker() {
 }
 
 /// Packed means: what rounding leaves out of one bucket comes with its next mean, also when a worker
-/// is lost, and everybody has the same bits.
+/// is lost, and every worker has the same bits.
 #[test]
 fn packed_means_are_right_over_many_steps() {
     const STEPS: usize = 200;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub enum Attr {
     /// A flag.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A number; compared and hashed by its bits.
     Float(f64),
     /// A word.
     Str(Arc<str>),
-    /// A list of whole numbers: axes, sizes, strides.
+    /// A list of integers: axes, sizes, strides.
     Ints(SmallVec<[i64; 4]>),
     /// An element type.
     DType(DType),
@@ -233,15 +233,15 @@ impl Attrs {
     pub fn bool(&self, name: &str) -> Result<bool> {
         if let Some(Attr::Bool(x)) = self.get(name) { Ok(*x) } else { self.bad(name, "a flag") }
     }
-    /// A whole number.
+    /// An integer.
     pub fn int(&self, name: &str) -> Result<i64> {
-        if let Some(Attr::Int(x)) = self.get(name) { Ok(*x) } else { self.bad(name, "a whole number") }
+        if let Some(Attr::Int(x)) = self.get(name) { Ok(*x) } else { self.bad(name, "an integer") }
     }
-    /// A whole number that is not negative.
+    /// An integer that is not negative.
     pub fn size(&self, name: &str) -> Result<usize> {
         match self.get(name) {
             Some(Attr::Int(x)) if *x >= 0 => Ok(*x as usize),
-            _ => self.bad(name, "a whole number, 0 or more"),
+            _ => self.bad(name, "an integer, 0 or more"),
         }
     }
     /// A number.
@@ -252,15 +252,15 @@ impl Attrs {
     pub fn str(&self, name: &str) -> Result<&str> {
         if let Some(Attr::Str(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a word") }
     }
-    /// A list of whole numbers.
+    /// A list of integers.
     pub fn ints(&self, name: &str) -> Result<&[i64]> {
-        if let Some(Attr::Ints(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a list of whole numbers") }
+        if let Some(Attr::Ints(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a list of integers") }
     }
-    /// A list of whole numbers that are not negative.
+    /// A list of integers that are not negative.
     pub fn sizes(&self, name: &str) -> Result<SmallVec<[usize; 4]>> {
         match self.get(name) {
             Some(Attr::Ints(x)) if x.iter().all(|&v| v >= 0) => Ok(x.iter().map(|&v| v as usize).collect()),
-            _ => self.bad(name, "a list of whole numbers, 0 or more"),
+            _ => self.bad(name, "a list of integers, 0 or more"),
         }
     }
     /// An element type.

@@ -52,7 +52,7 @@ impl Format {
         Format::INT8,
         Format::INT4,
     ];
-    /// Floats: a weight is a block of its own.
+    /// Floats: a weight is its own block.
     pub const FLOATS: [Format; 3] = [Format::F32, Format::F16, Format::BF16];
     /// The formats of GGUF files.
     pub const ALL: [Format; 11] = [

@@ -35,7 +35,7 @@ pub trait ForeignMemory: Send + Sync {
 /// Where bytes lie.
 enum Block {
     Lines(Vec<Line>),
-    /// A mapping of its own, of which the bytes from the first boundary of huge pages on are used.
+    /// A private mapping, of which the bytes from the first boundary of huge pages on are used.
     Pages(MmapMut),
     Foreign(Box<dyn ForeignMemory>),
 }
@@ -219,7 +219,7 @@ impl Drop for Reserve {
     }
 }
 
-/// A fixed-size run of bytes: aligned memory of its own, or lent memory.
+/// A fixed-size run of bytes: aligned its own memory, or lent memory.
 pub struct Bytes {
     block: Block,
     len: usize,

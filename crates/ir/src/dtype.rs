@@ -7,7 +7,7 @@
 //! NumPy); a complex type is as wide as the float it meets (`f64` with `c64` gives `c128`). A host
 //! scalar only changes the category, never the width: `i32 + 0.5` is `f32`, `bf16 + 0.5` is `bf16`.
 //!
-//! The floats of 8 bits take no part in this: they are stored and multiplied, not computed with, so
+//! The fp8 take no part in this: they are stored and multiplied, not computed with, so
 //! that what meets one becomes one, and is refused by every op that computes.
 
 use crate::float8::{f8e4m3, f8e5m2};
@@ -19,7 +19,7 @@ use std::fmt;
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
-    /// Truth value, one byte, 0 or 1.
+    /// Boolean, one byte, 0 or 1.
     Bool,
     /// Unsigned 8-bit integer.
     U8,
@@ -93,7 +93,7 @@ impl DType {
         self.is_f8() || matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
 
-    /// True for the two floats of 8 bits, which are converted, moved and multiplied, but not computed
+    /// True for the two fp8, which are converted, moved and multiplied, but not computed
     /// with.
     pub const fn is_f8(self) -> bool {
         matches!(self, DType::F8E4M3 | DType::F8E5M2)

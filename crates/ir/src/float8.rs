@@ -1,4 +1,4 @@
-//! Floats of 8 bits, as bits: conversions from and to `f32`, which hold every one of them exactly.
+//! fp8, as bits: conversions from and to `f32`, which hold every one of them exactly.
 //!
 //! Rounding is to nearest, ties to even, and what is too large becomes what PyTorch's cast makes of it:
 //! the greatest number in the type that has no infinity, infinity in the other.

@@ -23,7 +23,7 @@ pub enum Source {
     Placeholder(Arc<str>),
     /// A variable's value at one point of the program.
     Read(Arc<Var>),
-    /// The key of one random draw; a replayed graph draws anew.
+    /// The key of one random draw; a replayed graph draws again.
     Key,
 }
 

@@ -106,7 +106,7 @@ pub enum Out {
     Same,
     /// The inputs' common type, integers computed as `f32`.
     Float,
-    /// Truth values.
+    /// Booleans.
     Bool,
     /// The type in attribute `dtype`.
     Cast,
@@ -470,7 +470,7 @@ impl Op {
         Ok(outs)
     }
 
-    /// Fails if a composite consists of ops that do not compute in floats of 8 bits, which its own
+    /// Fails if a composite consists of ops that do not compute in fp8, which its own
     /// type rule may not know.
     fn check_parts(&self, call: &Call) -> Result<()> {
         let Meaning::Composite(expand) = self.meaning else { return Ok(()) };

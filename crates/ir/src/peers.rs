@@ -63,7 +63,7 @@ impl fmt::Debug for PeersHandle {
     }
 }
 
-/// A process that exchanges with nobody: every op answers its own input, and rank 0 of 1 owns everything.
+/// A process without peers: every op returns its own input, and rank 0 of 1 owns everything.
 pub struct Alone;
 
 impl Peers for Alone {

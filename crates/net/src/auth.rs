@@ -1,6 +1,6 @@
 //! The handshake: both ends prove that they know the same secret, and neither says it.
 //!
-//! The caller sends a nonce and who it is; the listener answers with a nonce of its own and a
+//! The caller sends a nonce and who it is; the listener answers with its own nonce and a
 //! proof over both; the caller checks it and sends its proof. A recorded handshake is worthless
 //! because the other end's nonce is new; a proof cannot be sent back because it names its side.
 //! Everything that the ends say to each other is covered by a proof. The secret also makes the keys
@@ -99,7 +99,7 @@ pub(crate) enum Side {
     Welcome,
 }
 
-/// Random bytes nobody has seen before.
+/// Fresh random bytes.
 pub(crate) fn nonce() -> Result<[u8; NONCE_BYTES]> {
     let mut n = [0; NONCE_BYTES];
     let failed = |e: getrandom::Error| Error::Io { what: "random bytes".into(), source: e.into() };

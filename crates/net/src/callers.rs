@@ -53,8 +53,8 @@ struct Shared {
 }
 
 impl Listener {
-    /// Accepts callers until the process ends. Whoever proves itself within `patience` is given to
-    /// `serve`, on a thread of its own; `report` hears of the others, a line a second at most.
+    /// Accepts callers until the process ends. A caller that proves itself within `patience` is passed to
+    /// `serve`, on a separate thread; `report` hears of the others, a line a second at most.
     ///
     /// # Errors
     /// If the system has no thread for it.
@@ -83,7 +83,7 @@ impl Listener {
 }
 
 impl Shared {
-    /// Lets a caller prove itself on a thread of its own, once there is room.
+    /// Lets a caller prove itself on a separate thread, once there is room.
     fn hear(self: &Arc<Self>, pending: Pending) {
         // A handle that cannot be had, as there are too many files: the caller may try again.
         let Ok(handle) = pending.handle() else { return };
@@ -99,12 +99,12 @@ impl Shared {
         };
         if std::thread::Builder::new().spawn(heard).is_err() {
             self.leave(number);
-            // Whoever says nothing has had its thread for long enough.
+            // A silent caller has had its thread for long enough.
             self.end_oldest(Duration::ZERO);
             std::thread::sleep(NO_THREAD);
         }
     }
-    /// Waits for room, at the cost of the oldest if that has been at it for long; answers a number.
+    /// Waits for room, at the cost of the oldest if that has been at it for long; returns a number.
     fn enter(&self, handle: Sender) -> u64 {
         let mut all = lock(&self.handshakes);
         while all.list.len() >= HANDSHAKES_MAX {
@@ -140,7 +140,7 @@ impl Shared {
         }
         refused.is_watched = true;
         drop(refused);
-        (self.report)(&format!("a caller was turned away: {why}"));
+        (self.report)(&format!("a connection was rejected: {why}"));
         let mut pause = TOLD_EVERY;
         loop {
             std::thread::sleep(pause);
@@ -151,7 +151,7 @@ impl Shared {
             }
             let (n, last) = (std::mem::take(&mut refused.count), std::mem::take(&mut refused.last));
             drop(refused);
-            (self.report)(&format!("{n} more callers were turned away in {} s, the last: {last}", pause.as_secs()));
+            (self.report)(&format!("{n} more connections were rejected in {} s, the last: {last}", pause.as_secs()));
             pause = (2 * pause).min(TOLD_EVERY_MAX);
         }
     }

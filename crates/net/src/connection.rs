@@ -74,7 +74,7 @@ impl Connection {
         c.prove(hello, secret, deadline)?;
         Ok(c)
     }
-    /// Calls again and again until somebody listens or the deadline passes.
+    /// Retries until a listener answers or the deadline passes.
     pub fn connect_retry(
         to: &Address,
         hello: &Hello,
@@ -363,7 +363,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The next header. A payload that nobody took is skipped. If the deadline passes before the
+    /// The next header. A payload that was not taken is skipped. If the deadline passes before the
     /// first byte, the connection is still good.
     pub fn header(&mut self, deadline: Instant) -> Result<Header> {
         self.header_while(None, deadline)
@@ -575,7 +575,7 @@ impl Listener {
     pub fn address(&self) -> &Address {
         &self.address
     }
-    /// The next caller, who has proved nothing yet: hand it to a thread of its own, so that one
+    /// The next caller, who has proved nothing yet: hand it to a separate thread, so that one
     /// that says nothing does not keep the others waiting.
     pub fn accept(&self) -> Result<Pending> {
         loop {

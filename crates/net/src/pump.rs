@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::Instant;
 
-/// Frames that go out over a link while somebody waits for others.
+/// Frames that go out over a link while a thread waits for others.
 #[derive(Debug)]
 pub struct Pump<'a> {
     sender: Sender,

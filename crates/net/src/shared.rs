@@ -177,7 +177,7 @@ impl Ring {
     }
 }
 
-/// Copies to memory that nobody reads soon: the caches keep what they hold, and what is overwritten
+/// Copies to memory that is not read soon: the caches keep what they hold, and what is overwritten
 /// is not read first.
 ///
 /// # Panics
@@ -203,7 +203,7 @@ pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
         _mm_sfence();
     }
 }
-/// Copies to memory that nobody reads soon; here as any other.
+/// Copies to memory that is not read soon; here as any other.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
@@ -243,7 +243,7 @@ impl Offer {
         file.set_len(TOTAL as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = Arc::new(Memory(MmapRaw::map_raw(&file)?));
-        // SAFETY: the mapping is longer than a nonce, and nobody else knows it yet.
+        // SAFETY: the mapping is longer than a nonce, and no other process knows it yet.
         unsafe { std::ptr::copy_nonoverlapping(nonce.as_ptr(), memory.0.as_mut_ptr(), NONCE_BYTES) };
         Ok(Offer { memory, file, nonce })
     }

@@ -193,8 +193,8 @@ impl<M: Clone> Network<M> {
     pub fn cut(&mut self, from: Node, to: Node) {
         self.cut.insert((from, to));
     }
-    /// Mends one direction of a link.
-    pub fn mend(&mut self, from: Node, to: Node) {
+    /// Restores one direction of a link.
+    pub fn restore(&mut self, from: Node, to: Node) {
         self.cut.remove(&(from, to));
     }
 }

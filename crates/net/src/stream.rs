@@ -140,7 +140,7 @@ impl Stream {
     pub fn set_up(&self) -> io::Result<()> {
         if let Socket::Tcp(s) = &self.socket { s.set_nodelay(true) } else { Ok(()) }
     }
-    /// From now on a network that delivers nothing for so long ends the connection, also while nobody
+    /// From now on a network that delivers nothing for so long ends the connection, also while no thread
     /// says anything. Other sockets cannot be cut.
     pub fn detect_loss(&self, within: Duration) -> io::Result<()> {
         let Socket::Tcp(s) = &self.socket else { return Ok(()) };
@@ -241,7 +241,7 @@ impl Stream {
         if WATCHERS.fetch_add(1, Ordering::Relaxed) < *WATCHERS_MAX {
             let start = Instant::now();
             while is_empty(&result) && start.elapsed() < WATCH {
-                // Whoever is to send may need this core.
+                // The sender may need this core.
                 std::thread::yield_now();
                 result = read();
             }
@@ -272,7 +272,7 @@ impl Stream {
             if self.is_gone() || other.is_gone() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            // Memory wakes nobody who waits for a socket too.
+            // Memory does not wake a thread that waits for a socket too.
             std::thread::sleep(left(until)?.min(WATCH));
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! TLS 1.3 with certificates at both ends, over a socket that others read and write.
 //!
 //! Every process of a job has a certificate that the job's own authority has issued for one
-//! [`NAME`]; both ends check the other's. Nobody is known by the name of its machine: processes
+//! [`NAME`]; both ends check the other's. No process is identified by the name of its machine: processes
 //! move, and all of them may do the same.
 //!
 //! One state encrypts and decrypts, behind a lock that is never held while a socket waits, so
@@ -148,7 +148,7 @@ impl ClientCertVerifier for Named {
     }
 }
 
-/// What was wrong, for whoever has to repair it.
+/// What was wrong, and how to repair it.
 fn words(e: &rustls::Error) -> String {
     use CertificateError as C;
     use rustls::Error as E;
@@ -208,7 +208,7 @@ struct Places<'a> {
     plain: Option<&'a [u8]>,
 }
 
-/// One turn; answers how many of the bytes that came are used up.
+/// One turn; returns how many of the bytes that came are used up.
 fn turn<D>(status: UnbufferedStatus<'_, '_, D>, to: Places<'_>) -> (usize, Turned) {
     let mut used = status.discard;
     let state = match status.state {
@@ -284,7 +284,7 @@ fn write_records<D>(
 }
 
 /// What both directions share: the state, bytes that are not decrypted yet, decrypted ones that
-/// nobody has taken, and what has to be sent because of them.
+/// not taken yet, and what has to be sent because of them.
 struct Inner {
     state: State,
     bytes: Vec<u8>,
@@ -374,7 +374,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Encrypts something of what is to be sent; answers how much.
+    /// Encrypts something of what is to be sent; returns how much.
     fn encrypt(&mut self, slices: &[IoSlice<'_>], inner: &mut Inner) -> io::Result<usize> {
         // Short slices share a record; a long one is encrypted from where it is.
         self.plain.clear();

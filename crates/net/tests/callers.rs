@@ -1,5 +1,5 @@
 //! Callers who prove nothing: whatever they do, they cost a bounded number of threads, and those who
-//! prove themselves get in. Limits of the system are tried in processes of their own.
+//! prove themselves get in. Limits of the system are tried in separate processes.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn threads() -> usize {
 
 type Told = Arc<Mutex<Vec<String>>>;
 
-/// A listener that answers whoever has proved itself with a frame, and what it tells of others.
+/// A listener that answers authenticated callers with a frame, and what it reports of others.
 fn serve() -> (Address, Told) {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), Some(secret())).unwrap();
     let (address, told) = (listener.address().clone(), Told::default());
@@ -52,7 +52,7 @@ fn callers_who_say_nothing_keep_nobody_out() {
     let before = threads();
     let quiet: Vec<TcpStream> = (0..3 * HANDSHAKES_MAX).map(|_| idle(&at)).collect();
     get_in(&at);
-    // Threads of callers that were turned away may be ending still.
+    // Threads of callers that were rejected may be ending still.
     let most = before + HANDSHAKES_MAX + 16;
     (0..100).take_while(|_| threads() > most).for_each(|_| std::thread::sleep(Duration::from_millis(50)));
     let during = threads().saturating_sub(before);
@@ -67,7 +67,7 @@ fn many_refusals_are_told_in_few_lines() {
     let (at, told) = serve();
     for _ in 0..300 {
         // It may be refused before everything is written.
-        let _ = idle(&at).write_all(b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: somebody who is no peer\r\n\r\n");
+        let _ = idle(&at).write_all(b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: a stranger\r\n\r\n");
     }
     get_in(&at);
     let count = || -> u64 {
@@ -80,13 +80,13 @@ fn many_refusals_are_told_in_few_lines() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let told = told.lock().unwrap();
-    assert!(told[0].starts_with("a caller was turned away: refused: a frame starts with"), "{}", told[0]);
+    assert!(told[0].starts_with("a connection was rejected: refused: a frame starts with"), "{}", told[0]);
     assert!(told.len() <= 20, "{} lines", told.len());
 }
 
 const INNER: &str = "TALWEG_TEST_LIMITED";
 
-/// What the next tests run in a process of its own, under a limit.
+/// What the next tests run in a separate process, under a limit.
 #[test]
 fn in_a_limited_process() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! A network that silently delivers nothing any more ends a link that looks for it, also while nobody
+//! A network that silently delivers nothing any more ends a link that looks for it, also while no thread
 //! says anything. Two namespaces are the machines; where they cannot be made (as root, with `ip`), the
 //! test says so and passes.
 
@@ -83,7 +83,7 @@ fn a_silent_cut_ends_an_idle_link_and_names_the_peer() {
     assert!(heard.any(|l| l.contains("listening")));
     let (mut caller, mut said) = machines.start('a', "caller");
     assert!(said.any(|l| l.contains("connected, authenticated: true")));
-    // What the second machine sends goes nowhere from now on, and nobody is told.
+    // What the second machine sends is dropped from now on, without an error.
     assert!(ip(&format!("-n {} route add blackhole 10.79.0.1/32", machines.name('b'))));
     let end = said.find(|l| l.starts_with("ended")).unwrap();
     assert!(end.contains("nothing to or from 10.79.0.2:7979"), "{end}");

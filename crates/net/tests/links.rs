@@ -71,7 +71,7 @@ fn one_machine_shares_memory_and_notices_a_lost_peer() {
     sender.close();
     assert!(a.receiver().header(soon()).unwrap_err().is_gone());
     drop((sender, receiver, other));
-    // Longer than the memory between them: nobody will make room.
+    // Longer than the memory between them: there will be no room.
     assert!(a.send(&Header::new(1), &[&vec![0; 4 << 20]], soon()).unwrap_err().is_gone());
 }
 
@@ -191,11 +191,11 @@ fn silence_ends_at_the_deadline() {
     let (mut a, _b) = Connection::pair().unwrap();
     let e = a.receiver().header(Instant::now() + Duration::from_millis(20)).unwrap_err();
     assert!(matches!(e, Error::Deadline(_)), "{e}");
-    // Nobody reads: the pipe fills up and the sender gives up.
+    // There is no reader: the pipe fills up and the sender gives up.
     let full = vec![0; 8 << 20];
     let e = a.send(&Header::new(1), &[&full], Instant::now() + Duration::from_millis(20)).unwrap_err();
     assert!(matches!(e, Error::Deadline(_)), "{e}");
-    // Somebody who calls and says nothing does not hold the listener.
+    // A silent caller does not block the listener.
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), None).unwrap();
     let Address::Tcp(at) = listener.address().clone() else { panic!() };
     let _quiet = TcpStream::connect(at).unwrap();
@@ -208,11 +208,11 @@ fn a_dead_peer_is_noticed_at_once() {
     let (mut a, b) = connect(&"127.0.0.1:0".parse().unwrap());
     drop(b);
     assert!(a.receiver().header(soon()).unwrap_err().is_gone());
-    let nobody = {
+    let unbound = {
         let l = Listener::bind(&"127.0.0.1:0".parse().unwrap(), None).unwrap();
         l.address().clone()
     };
-    assert!(Connection::connect(&nobody, &Hello::default(), None, soon()).unwrap_err().is_gone());
+    assert!(Connection::connect(&unbound, &Hello::default(), None, soon()).unwrap_err().is_gone());
 }
 
 proptest! {

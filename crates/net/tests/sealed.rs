@@ -1,4 +1,4 @@
-//! Somebody between the two ends of a link with a secret: it can read, but whatever it changes,
+//! A man in the middle of a link with a secret: it can read, but whatever it changes,
 //! inserts, repeats, reorders or leaves out ends the connection with an error that says so. In a
 //! process of its own, where memory is not shared.
 
@@ -23,10 +23,10 @@ fn frame(payload: usize) -> usize {
     HEADER_BYTES + TAG + if payload > 0 { payload + TAG } else { 0 }
 }
 
-/// What somebody in between does with what the caller says after the handshake.
+/// What the man in the middle does with the caller's bytes after the handshake.
 type Meddle = fn(&mut Vec<u8>);
 
-/// A caller and a listener with somebody between, who lets the handshake pass and then waits for so
+/// A caller and a listener with a man in the middle, who lets the handshake pass and then waits for so
 /// many bytes of the caller's before it meddles and hands them on.
 fn between(bytes: usize, meddle: Meddle) -> (Connection, Connection) {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), secret()).unwrap();
@@ -64,7 +64,7 @@ fn hear(c: &mut Connection) -> Result<(u8, Vec<u8>), String> {
     let payload = c.receiver().payload(PAYLOAD_MAX, soon()).map_err(|e| e.to_string())?;
     Ok((h.kind, payload))
 }
-/// Three messages through somebody who meddles with them; what was heard before the error, and it.
+/// Three messages that a man in the middle tampers with; what arrived before the error, and the error.
 fn three(meddle: Meddle) -> (Vec<(u8, Vec<u8>)>, String) {
     let (mut a, mut b) = between(frame(5) + frame(0) + frame(5), meddle);
     assert!(a.is_sealed() && b.is_sealed() && !a.is_shared());
@@ -143,7 +143,7 @@ fn in_a_process_without_shared_memory() {
     skipped_and_pumped();
 }
 
-/// Payloads that nobody takes, and frames that go out while others come in.
+/// Payloads that are not taken, and frames that go out while others come in.
 fn skipped_and_pumped() {
     let (mut a, mut b) = between(0, |_| {});
     a.send(&Header::new(1), &[&[7; 10_000]], soon()).unwrap();

@@ -1,4 +1,4 @@
-//! Links under TLS: whoever has no certificate of the job's authority is refused, and both ends
+//! Links under TLS: a process without a certificate of the job's authority is refused, and both ends
 //! are told why.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -82,7 +82,7 @@ fn wrong_certificates_are_refused_and_both_ends_hear_why() {
         ("expired", folder(&root, &root, NAME, -9, -1), "has expired", "has expired"),
         ("early", folder(&root, &root, NAME, 1, 9), "not valid yet", "is not valid yet"),
         ("unknown", folder(&other, &root, NAME, -1, 1), "not issued by the authority", "does not know the authority"),
-        ("misnamed", folder(&root, &root, "somebody", -1, 1), "not for the name", "refused our certificate"),
+        ("misnamed", folder(&root, &root, "stranger", -1, 1), "not for the name", "refused our certificate"),
     ];
     for (what, dir, seen, told) in &cases {
         let [listener, caller] = refusals(good(), Some(secret(dir)));
@@ -125,7 +125,7 @@ fn a_folder_without_what_is_needed_says_what_is_missing() {
 
 const INNER: &str = "TALWEG_TEST_TLS";
 
-/// What the next test runs in a process of its own, where memory is not shared.
+/// What the next test runs in a separate process, where memory is not shared.
 #[test]
 fn in_a_process_without_shared_memory() {
     let Ok(dir) = std::env::var(INNER) else { return };

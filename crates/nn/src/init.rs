@@ -41,7 +41,7 @@ pub fn kaiming_normal(shape: impl Into<Shape>, gain: f64) -> Tensor {
     let (i, _) = fans(&shape);
     Tensor::randn(shape) * (gain / (i as f64).sqrt())
 }
-/// Normal numbers cut at two standard deviations, as transformers start with.
+/// Normal distribution truncated at two standard deviations, as transformers start with.
 pub fn truncated_normal(shape: impl Into<Shape>, std: f64) -> Tensor {
     Tensor::random_truncated_normal(&next_key(), shape, -2.0, 2.0) * std
 }

@@ -1,10 +1,10 @@
 //! How good predictions are: small accumulators that are shown one batch after the other.
 //!
-//! They count on the host, in `f64` and whole numbers, so that the order of batches does not matter.
+//! They count on the host, in `f64` and integers, so that the order of batches does not matter.
 
 use tensor::{DType, Error, Result, Tensor};
 
-/// Portion of rows whose largest score is at the target.
+/// Accuracy: the fraction of rows whose largest score is at the target.
 ///
 /// ```
 /// # use talweg_nn::metrics::Accuracy;
@@ -27,7 +27,7 @@ impl Accuracy {
     }
 }
 
-/// Portion of rows whose target is among the k largest scores.
+/// Top-k accuracy: the fraction of rows whose target is among the k largest scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopK {
     k: usize,
@@ -73,7 +73,7 @@ fn labeled(scores: &Tensor, targets: &Tensor) -> Result<(Vec<f64>, Vec<usize>, u
 fn floats(x: &Tensor) -> Result<Vec<f64>> {
     x.cast(DType::F64).to_vec()
 }
-/// Whole numbers below `classes`, `rows` of them.
+/// Integers below `classes`, `rows` of them.
 #[track_caller]
 fn classes_of(x: &Tensor, rows: usize, classes: usize) -> Result<Vec<usize>> {
     let shape = x.shape()?;
@@ -83,7 +83,7 @@ fn classes_of(x: &Tensor, rows: usize, classes: usize) -> Result<Vec<usize>> {
         );
     }
     if x.dtype()?.is_float() {
-        return Err(Error::dtype(format!("classes must be whole numbers, not {}", x.dtype()?)).in_op("metrics"));
+        return Err(Error::dtype(format!("classes must be integers, not {}", x.dtype()?)).in_op("metrics"));
     }
     let list: Vec<i64> = x.cast(DType::I64).to_vec()?;
     let checked = |(row, c): (usize, i64)| {
@@ -93,7 +93,7 @@ fn classes_of(x: &Tensor, rows: usize, classes: usize) -> Result<Vec<usize>> {
     list.into_iter().enumerate().map(checked).collect()
 }
 
-/// How often each class was taken for each: rows are the targets, columns the predictions.
+/// The confusion matrix: rows are the targets, columns the predictions.
 ///
 /// ```
 /// # use talweg_nn::metrics::{Average, Confusion};
@@ -117,7 +117,7 @@ pub enum Average {
     Macro,
     /// Every row counts the same: hits and misses are summed up first.
     Micro,
-    /// Classes count by their number of rows.
+    /// Classes are weighted by their number of rows.
     Weighted,
 }
 impl Confusion {
@@ -134,7 +134,7 @@ impl Confusion {
         targets.into_iter().zip(predicted).for_each(|(t, p)| self.counts[t * self.classes + p] += 1);
         Ok(())
     }
-    /// Rows of class `target` that were taken for `predicted`; 0 for classes there are not.
+    /// Rows of class `target` that were predicted as `predicted`; 0 for classes out of range.
     pub fn count(&self, target: usize, predicted: usize) -> u64 {
         let is_inside = target < self.classes && predicted < self.classes;
         if is_inside { self.counts[target * self.classes + predicted] } else { 0 }
@@ -143,7 +143,7 @@ impl Confusion {
     pub fn tensor(&self) -> Tensor {
         Tensor::new([self.classes, self.classes], &self.counts.iter().map(|&c| c as i64).collect::<Vec<_>>())
     }
-    /// Rows of a class, and rows taken for it.
+    /// Rows of a class, and rows predicted as it.
     fn totals(&self, class: usize) -> (u64, u64) {
         (0..self.classes).fold((0, 0), |(t, p), c| (t + self.count(class, c), p + self.count(c, class)))
     }
@@ -152,11 +152,11 @@ impl Confusion {
         let hits: u64 = (0..self.classes).map(|c| self.count(c, c)).sum();
         hits as f64 / self.counts.iter().sum::<u64>() as f64
     }
-    /// Portion of the rows taken for a class that are of it; 0 if there are none.
+    /// Precision: the fraction of the rows predicted as a class that are of it; 0 if there are none.
     pub fn precision_of(&self, class: usize) -> f64 {
         ratio(self.count(class, class), self.totals(class).1)
     }
-    /// Portion of the rows of a class that were taken for it; 0 if there are none.
+    /// Recall: the fraction of a class's rows that were predicted as it; 0 if there are none.
     pub fn recall_of(&self, class: usize) -> f64 {
         ratio(self.count(class, class), self.totals(class).0)
     }
@@ -302,7 +302,7 @@ mod tests {
         let e = a.update(&Tensor::from([[1.0f32, 2.0]]), &Tensor::from([1i64, 0])).unwrap_err().to_string();
         assert!(e.contains("expected [1] classes") && e.contains("[2]"), "{e}");
         let e = a.update(&Tensor::from([[1.0f32, 2.0]]), &Tensor::from([1.0f32])).unwrap_err().to_string();
-        assert!(e.contains("whole numbers"), "{e}");
+        assert!(e.contains("integers"), "{e}");
         assert_eq!(a, Accuracy::default());
         let e = Auc::default().update(&Tensor::from([f32::NAN]), &Tensor::from([1i64])).unwrap_err().to_string();
         assert!(e.contains("row 0 is NaN"), "{e}");

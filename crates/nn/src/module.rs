@@ -108,7 +108,7 @@ pub trait Layer: Module {
     fn forward(&self, x: &Tensor) -> Tensor;
 }
 
-/// Whether a module behaves as in training; modules start in training. A jitted function that asks
+/// Whether a module behaves as in training; modules start in training. A jitted function that reads it
 /// is traced once for each mode.
 #[derive(Debug)]
 pub struct Mode(Setting);

@@ -106,7 +106,7 @@ impl Schedule for Cosine {
 fn half_cosine(a: f64, b: f64, at: f64) -> f64 {
     b + (a - b) * (1.0 + (PI * at).cos()) / 2.0
 }
-/// How much of the way is gone; all of it after the end.
+/// The fraction of the schedule that is done; 1 after its end.
 fn portion(step: f64, steps: f64) -> f64 {
     if step >= steps { 1.0 } else { step / steps }
 }
@@ -140,7 +140,7 @@ impl Schedule for OneCycle {
     }
 }
 
-/// A straight rise to the first learning rate of another schedule, which then begins.
+/// Linear warmup to the first learning rate of another schedule, which then begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warmup<S> {
     /// Steps of the rise.
@@ -194,7 +194,7 @@ described! {
     }
 }
 impl Plateau {
-    /// Takes the newest figure and gives the learning rate to go on with. NaN is no improvement.
+    /// Takes the newest value of the metric and returns the next learning rate. NaN is no improvement.
     pub fn observe(&mut self, figure: f64) -> f64 {
         let is_better = match self.best {
             None => !figure.is_nan(),

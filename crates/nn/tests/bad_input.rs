@@ -2,30 +2,30 @@
 //! and can be gone on from.
 
 use cpu as _;
-use data::{Augment, Csv, Dataset, Images, Loader, picture};
+use data::{Augment, Csv, Dataset, Images, Loader, rendering};
 use std::path::Path;
 use talweg_nn::optim::{Optimizer, Sgd};
 use talweg_nn::train::{Checkpoints, Outcome, Trainer};
 use talweg_nn::{Columns, Layer, Linear};
 use tensor::{DType, Error, ErrorKind, Result};
 
-/// Two classes of eight small pictures.
-fn pictures(folder: &Path) {
+/// Two classes of eight small images.
+fn images(folder: &Path) {
     for class in ["dark", "light"] {
         std::fs::create_dir_all(folder.join(class)).unwrap();
         for i in 0..8u8 {
             let gray = if class == "dark" { i } else { 200 + i };
-            let bytes = picture::png(&[gray; 16], 4, 4, 1).unwrap();
+            let bytes = rendering::png(&[gray; 16], 4, 4, 1).unwrap();
             std::fs::write(folder.join(class).join(format!("{i}.png")), bytes).unwrap();
         }
     }
 }
 
-/// Trains over the pictures of a folder, two a step, with a checkpoint after each step.
-fn train(pictures: &Path, run: &Path, classes: usize, is_resumed: bool) -> Result<Outcome> {
+/// Trains over the images of a folder, two a step, with a checkpoint after each step.
+fn train(images: &Path, run: &Path, classes: usize, is_resumed: bool) -> Result<Outcome> {
     let model = Linear::new(16, classes)?;
     let optimizer = Optimizer::new(Sgd::default(), &model)?;
-    let set = Images::open(pictures)?.gray();
+    let set = Images::open(images)?.gray();
     let mut batches = Loader::builder(set).batch(2).workers(1).build()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches)
         .checkpoints(Checkpoints::open(run)?, 1)
@@ -47,14 +47,14 @@ fn leftovers(run: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_broken_picture_ends_the_run_by_name_and_mending_it_goes_on() {
+fn a_broken_image_ends_the_run_by_name_and_mending_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (set, run) = (folder.path().join("set"), folder.path().join("run"));
-    pictures(&set);
+    images(&set);
     let (whole, broken) = (std::fs::read(set.join("dark/6.png")).unwrap(), set.join("dark/6.png"));
     std::fs::write(&broken, &whole[..whole.len() - 9]).unwrap();
     let e = train(&set, &run, 2, false).unwrap_err().to_string();
-    assert!(e.contains("epoch 0, batch 3, sample 6") && e.contains("dark/6.png: expected a picture"), "{e}");
+    assert!(e.contains("epoch 0, batch 3, sample 6") && e.contains("dark/6.png: expected an image"), "{e}");
     let mut kept = Checkpoints::open(&run).unwrap();
     assert_eq!(kept.latest().unwrap().unwrap().checkpoint.step, 3);
     assert!(leftovers(&run).is_empty(), "{:?}", leftovers(&run));
@@ -70,7 +70,7 @@ fn a_broken_picture_ends_the_run_by_name_and_mending_it_goes_on() {
 fn a_label_out_of_range_ends_the_run_and_names_the_line() {
     let folder = tempfile::tempdir().unwrap();
     let (set, run) = (folder.path().join("set"), folder.path().join("run"));
-    pictures(&set);
+    images(&set);
     let e = train(&set, &run, 1, false).unwrap_err();
     assert_eq!(e.kind, ErrorKind::Index);
     let e = e.to_string();
@@ -96,11 +96,11 @@ fn a_bad_row_is_found_before_training_begins() {
 }
 
 #[test]
-fn pictures_of_unequal_size_are_named() {
+fn images_of_unequal_size_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let set = folder.path().join("set");
-    pictures(&set);
-    std::fs::write(set.join("dark/3.png"), picture::png(&[9; 25], 5, 5, 1).unwrap()).unwrap();
+    images(&set);
+    std::fs::write(set.join("dark/3.png"), rendering::png(&[9; 25], 5, 5, 1).unwrap()).unwrap();
     let e = train(&set, &folder.path().join("run"), 2, false).unwrap_err().to_string();
     assert!(e.contains("epoch 0, batch 1") && e.contains("[4, 4]") && e.contains("[5, 5]"), "{e}");
     // Resized, they fit.

@@ -8,7 +8,7 @@ use talweg_nn::train::{Outcome, Trainer};
 use talweg_nn::{Columns, Dropout, Layer, Linear, Module, Relu, Sequential};
 use tensor::{DType, Result, Tensor, manual_seed};
 
-/// Trains a small model; answers the losses' end and all weights.
+/// Trains a small model; returns the losses' end and all weights.
 fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Option<f64>, Vec<Vec<f32>>) {
     manual_seed(3);
     let model = Sequential::new()

@@ -1,4 +1,4 @@
-//! A jitted function is traced anew when what it read from its environment has changed.
+//! A jitted function is traced again when what it read from its environment has changed.
 
 use cpu as _;
 use talweg_nn::{BatchNorm, Dropout, Layer, Module};

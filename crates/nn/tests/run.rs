@@ -83,7 +83,7 @@ impl Driven {
         Driven { run, steps: BTreeMap::new(), evaluated: Vec::new(), saved: Vec::new(), tasks: Vec::new(), last }
     }
 
-    /// Answers the job's question.
+    /// Returns the job's question.
     fn ask(&self, world: &World, question: Question) -> Event {
         let step = self.run.at().step;
         match question {

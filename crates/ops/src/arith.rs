@@ -5,7 +5,7 @@ use crate::{Operand, Tensor, scalar};
 use ir::{Attrs, DType, Op, Result, Site};
 use std::ops;
 
-/// The common type of several; floats of 8 bits have none with others.
+/// The common type of several; fp8 have none with others.
 pub(crate) fn common(dtypes: &[DType]) -> Result<DType> {
     let all = dtypes.iter().fold(dtypes[0], |a, &b| a.promote(b));
     if dtypes.iter().any(|&d| d != all) {

@@ -36,7 +36,7 @@ pub fn autocast<R>(dtype: DType, f: impl FnOnce() -> R) -> Result<R> {
     Ok(with(target(dtype)?, f))
 }
 
-/// Begins to convert as in a scope of [`autocast`], until told otherwise; answers what the type was
+/// Begins to convert as in a scope of [`autocast`], until told otherwise; returns what the type was
 /// before. A scope is better.
 pub fn set_autocast(dtype: DType) -> Result<DType> {
     Ok(CURRENT.replace(target(dtype)?).unwrap_or(DType::F32))

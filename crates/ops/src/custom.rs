@@ -35,7 +35,7 @@ fn run(c: &Call, inputs: &[Literal]) -> Result<Vec<Literal>> {
         let outs: Types = op.infer(c.types)?;
         let mut made: Vec<Literal> = outs.iter().map(|t| Literal::zeros(t.dtype, t.shape.clone())).collect();
         let given: Vec<_> = c.types.iter().zip(inputs.iter().map(Literal::bytes)).collect();
-        let room = made.iter_mut().map(|l| l.buffer_mut().expect("nobody else holds what was just made"));
+        let room = made.iter_mut().map(|l| l.buffer_mut().expect("a new value has no other holder"));
         op.run(&given, &mut outs.iter().zip(room).collect::<Vec<_>>())?;
         Ok(made)
     })

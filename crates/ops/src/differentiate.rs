@@ -307,7 +307,7 @@ fn gradients_in(
 }
 
 thread_local! {
-    /// Where this thread took gradients that nobody differentiates again: the numbers of the nodes
+    /// Where this thread took gradients that are not differentiated again: the numbers of the nodes
     /// that the rules made.
     static RULED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -518,7 +518,7 @@ fn collectors(reach: &Reach) -> Vec<Wrt> {
     all
 }
 
-/// The same value as a node of its own, if gradients flow through it: what is a function of one is not of the other.
+/// The same value as a separate node, if gradients flow through it: what is a function of one is not of the other.
 #[track_caller]
 pub fn aliased(t: &Tensor) -> Tensor {
     match t.value() {
@@ -538,7 +538,7 @@ pub fn tracked(t: &Tensor) -> Result<Tensor> {
     Ok(Value::tracked(&crate::composite::alias::OP, v.clone(), ir::Site::here()).into())
 }
 
-/// True if a gradient of the value may be asked for by whoever is outside of `own`, the values that a function was
+/// True if a gradient of the value may be requested outside of `own`, the values that a function was
 /// called with: it depends on another value that collects one.
 pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
     let stop = own.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
@@ -546,7 +546,7 @@ pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
     let is_end = |n: &Node| is_collector(n) || matches!(n.source(), Source::Placeholder(_));
     let Reach { nodes } = reach(std::slice::from_ref(t.value()?));
     Ok(nodes.iter().any(|(id, (n, inputs))| {
-        // What a tracked value was computed from decides whether somebody outside of it asks.
+        // What a tracked value was computed from decides whether it is requested outside.
         n.needs_grad()
             && !inner.contains(id)
             && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))

@@ -1,4 +1,4 @@
-//! What must be computed whether or not anybody asks for its value, since computing it is seen elsewhere.
+//! Ops with effects: computed even if their value is not read.
 //!
 //! Imperative code computes it at once. Inside of a function that is traced it becomes one more result of the trace:
 //! a trace collects the effects noted meanwhile, and notes what they become.

@@ -1,4 +1,4 @@
-//! NumPy's indexing: numbers, slices, new axes, `..`, and tensors of places or truth values.
+//! NumPy's indexing: numbers, slices, new axes, `..`, and index tensors or masks.
 //!
 //! ```
 //! use talweg_ops::{NewAxis, Tensor, i};
@@ -206,7 +206,7 @@ struct Plan {
     shape: Shape,
     /// Axis after the reshape, axis of the tensor, places.
     places: Vec<(usize, usize, Tensor)>,
-    /// True if something stands between the parts that name places.
+    /// True if something stands between the index tensors.
     apart: bool,
 }
 
@@ -252,8 +252,8 @@ fn plan(shape: &Shape, parts: &[Index]) -> Result<Plan> {
     Ok(p)
 }
 
-/// Masks turned into places, `..` into whole axes: one part for each axis and new axis. Also
-/// whether a `..` that stands for no axis separates two parts that name places.
+/// Masks converted to indices, `..` into whole axes: one part for each axis and new axis. Also
+/// whether a `..` that stands for no axis separates two index tensors.
 fn full(shape: &Shape, parts: &[Index]) -> Result<(Vec<Index>, bool)> {
     let mut out = Vec::new();
     let mut used = 0;
@@ -334,7 +334,7 @@ fn python_slice(n: i64, start: Option<i64>, stop: Option<i64>, step: i64) -> Res
     Ok(if size == 0 { (0, 0) } else { (a, size) })
 }
 
-/// A single truth value alone, as a mask over a new first axis: NumPy's rule.
+/// A single boolean alone, as a mask over a new first axis: NumPy's rule.
 fn lone_mask(parts: &[Index]) -> Option<Index> {
     match parts {
         [Index::Tensor(t)] if t.dtype() == Ok(DType::Bool) && t.rank() == Ok(0) => Some(t.reshape([1]).into()),
@@ -348,7 +348,7 @@ fn read(x: &Tensor, p: &Plan) -> Result<Tensor> {
     let sliced = if whole { x.clone() } else { x.slice_raw(&p.starts, &p.sizes, &p.steps) };
     let y = sliced.reshape(&p.shape);
     let Some(&(first, _, _)) = p.places.first() else { return Ok(y) };
-    // The axes that places point into go first and become one; then it is a single take.
+    // The indexed axes go first and become one; then it is a single take.
     let axes: Vec<usize> = p.places.iter().map(|&(d, _, _)| d).collect();
     let rest: Vec<usize> = (0..p.shape.rank()).filter(|d| !axes.contains(d)).collect();
     let order: Vec<i64> = axes.iter().chain(&rest).map(|&d| d as i64).collect();
@@ -363,7 +363,7 @@ fn read(x: &Tensor, p: &Plan) -> Result<Tensor> {
     if p.apart || first == 0 {
         return Ok(taken);
     }
-    // The places' dimensions stand first; they belong where the first of the axes was.
+    // The dimensions of the indices come first; they belong where the first of the axes was.
     let before = rest.iter().filter(|&&d| d < first).count();
     let order: Vec<usize> = (rank..rank + before).chain(0..rank).chain(rank + before..rank + rest.len()).collect();
     Ok(taken.permute(&order.iter().map(|&d| d as i64).collect::<Vec<_>>()))

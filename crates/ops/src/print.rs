@@ -221,7 +221,7 @@ impl Printer<'_> {
         }
         if self.form.dtype.is_float() { self.form.float(self.floats[i]) } else { self.form.int(self.ints[i]) }
     }
-    /// Which places of an axis are shown; `None` stands for those left out.
+    /// Which indices of an axis are shown; `None` stands for those left out.
     fn places(&self, size: usize) -> Vec<Option<usize>> {
         if self.summarize && size > 2 * EDGE {
             (0..EDGE).map(Some).chain([None]).chain((size - EDGE..size).map(Some)).collect()

@@ -1,4 +1,4 @@
-//! Pictures of graphs: well-formed, complete, and bounded.
+//! Drawings of graphs: well-formed, complete, and bounded.
 //!
 //! `TALWEG_PICTURES=folder` keeps them to look at.
 

@@ -1,4 +1,4 @@
-//! Type rules under arguments nobody would write: they may refuse, but must not panic, as they
+//! Type rules under absurd arguments: they may refuse, but must not panic, as they
 //! are the first to see a graph that comes from a file or from the network.
 
 use cpu as _;

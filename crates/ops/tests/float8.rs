@@ -1,4 +1,4 @@
-//! Floats of 8 bits: converted, moved, printed and multiplied; refused by what computes.
+//! fp8: converted, moved, printed and multiplied; refused by what computes.
 
 use cpu as _;
 use talweg_ops::{DType, Tensor, f8e4m3, f8e5m2, vjp};

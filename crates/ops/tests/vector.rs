@@ -34,7 +34,7 @@ fn every_row_has_a_vector_loop() {
     }
 }
 
-/// All magnitudes, whole numbers and halves, and special values, without an order.
+/// All magnitudes, integers and halves, and special values, without an order.
 fn sweep(dtype: DType, seed: u64) -> Vec<f64> {
     let mut mixed = seed;
     let mut next = || {

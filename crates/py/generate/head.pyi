@@ -121,7 +121,7 @@ class Update:
     def apply(self) -> None: ...
 
 class Graph:
-    """What a graph computes, as text and as a picture."""
+    """What a graph computes, as text and as an image."""
 
     @property
     def ops(self) -> list[str]: ...
@@ -150,7 +150,7 @@ class Graph:
     def outputs(self) -> list[tuple[dtype, list[builtins.int]]]:
         """Element type and shape of each result."""
     def __call__(self, *args: TensorLike) -> list[Tensor]:
-        """The results for these inputs, computed when somebody looks."""
+        """The results for these inputs, computed when they are read."""
 
 def graph(*tensors: TensorLike) -> Graph: ...
 
@@ -200,7 +200,7 @@ def LongTensor(*data: Any) -> Tensor: ...
 def BoolTensor(*data: Any) -> Tensor: ...
 
 class Tensor:
-    """A multi-dimensional array: computed, or to be computed when somebody looks at it."""
+    """A multi-dimensional array: computed, or to be computed when it is read."""
 
     def __init__(self, *data: Any, dtype: DTypeLike | None = None, requires_grad: builtins.bool = False, variable: builtins.bool = False, trainable: builtins.bool = True, name: str = "") -> None: ...
     grad: Tensor | None

@@ -79,7 +79,7 @@ fn defaulted(i: &syn::ItemImpl, table: &mut Table) {
     }
 }
 
-/// A default of Rust in Python: numbers, words, truth values and names of variants.
+/// A default of Rust in Python: numbers, words, booleans and names of variants.
 fn in_python(rust: &str) -> Option<String> {
     let rust = rust.strip_suffix(".into()").unwrap_or(rust);
     match rust {

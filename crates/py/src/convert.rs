@@ -60,9 +60,9 @@ pub enum Other {
     Complex(Complex<f64>),
     /// A float.
     Float(f64),
-    /// A whole number that some type of 64 bits holds.
+    /// An integer that some type of 64 bits holds.
     Int(i128),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 impl Other {
@@ -147,7 +147,7 @@ pub fn weak_type(strong: DType, own: DType) -> DType {
     }
 }
 
-/// One whole number or several.
+/// One integer or several.
 fn integers(obj: Any<'_, '_>) -> PyResult<Vec<i64>> {
     if let Ok(i) = obj.extract::<i64>() {
         return Ok(vec![i]);
@@ -205,7 +205,7 @@ macro_rules! arguments {
 arguments! {
     /// How many of something.
     Count(usize) = count;
-    /// Whole numbers.
+    /// Integers.
     Ints(Vec<i64>) = integers;
     /// Sizes.
     Sizes(Vec<usize>) = sizes;
@@ -376,12 +376,12 @@ fn dtype_of_name(py: Python<'_>, what: DTypeArg) -> PyResult<Py<PyDType>> {
     dtype_object(py, what.0)
 }
 
-/// The type of floats that nobody gave one: float32, unless `set_default_dtype` said otherwise.
+/// The default floating-point dtype: float32, unless `set_default_dtype` changed it.
 static DEFAULT_FLOAT: AtomicUsize = AtomicUsize::new(usize::MAX);
 pub fn default_float() -> DType {
     DType::ALL.get(DEFAULT_FLOAT.load(Ordering::Relaxed)).copied().unwrap_or(DType::F32)
 }
-/// Makes a type the one of floats that nobody gives one.
+/// Sets the default floating-point dtype.
 #[pyfunction]
 fn set_default_float(dtype: DTypeArg) -> PyResult<()> {
     if !dtype.0.is_float() {
@@ -394,7 +394,7 @@ fn set_default_float(dtype: DTypeArg) -> PyResult<()> {
     DEFAULT_FLOAT.store(place, Ordering::Relaxed);
     Ok(())
 }
-/// The type of floats that nobody gave one.
+/// The default floating-point dtype.
 #[pyfunction]
 fn get_default_float(py: Python<'_>) -> PyResult<Py<PyDType>> {
     dtype_object(py, default_float())

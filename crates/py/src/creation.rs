@@ -345,7 +345,7 @@ alike! {
     zeros_like = 0.0;
     /// Ones in the shape of another tensor.
     ones_like = 1.0;
-    /// Zeros in the shape of another tensor, for whoever fills them.
+    /// Zeros in the shape of another tensor, to be filled.
     empty_like = 0.0;
 }
 
@@ -365,7 +365,7 @@ fn full_like(
     Settings::of("full_like", named)?.made(py, || placed(number.broadcast_to(&t.shape), device))
 }
 
-/// Begins the random numbers of this thread anew.
+/// Seeds the generator of this thread.
 #[pyfunction]
 fn manual_seed(#[pyo3(from_py_with = arg)] seed: u64) {
     generator::manual_seed(seed);

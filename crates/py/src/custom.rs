@@ -22,7 +22,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Exceptions kept at most: one whose error nobody turns into an exception is forgotten after so many others.
+/// Exceptions kept at most: one whose error is never raised is forgotten after so many others.
 const RAISED_MAX: usize = 64;
 /// What an error says that stands for an exception, before the exception's number.
 const MARK: &str = "a Python callback raised exception ";
@@ -236,7 +236,7 @@ fn native(f: CKernel, inputs: &[(&Type, &[u8])], outputs: &mut [(&Type, &mut [u8
     let (from, to) = (all.as_ptr().cast::<*const c_void>(), all[inputs.len()..].as_ptr());
     let types = inputs.iter().map(|(t, _)| *t).chain(outputs.iter().map(|(t, _)| *t));
     let sizes: Vec<i64> = types.flat_map(|t| t.shape.iter()).map(|&d| d as i64).collect();
-    // SAFETY: whoever defined the op promises that the function keeps to the memory it is given.
+    // SAFETY: the author of the op promises that the function keeps to the memory it is given.
     match unsafe { f(from, to, sizes.as_ptr()) } {
         0 => Ok(()),
         code => Err(Error::value(format!("the kernel returned {code}"))),

@@ -1,4 +1,4 @@
-//! What notebooks show: a tensor with its figures, a graph as a picture.
+//! What notebooks show: a tensor with its figures, a graph as an image.
 
 use crate::convert::{Like, PyDType};
 use crate::error::OrRaise;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// Elements that figures are computed of at most: a notebook must not wait for them.
 const COUNTED_MAX: usize = 1 << 24;
 
-/// What a graph computes, as text and as a picture.
+/// What a graph computes, as text and as an image.
 #[pyclass(name = "Graph", module = "talweg", frozen)]
 pub struct PyGraph(pub Graph);
 
@@ -31,7 +31,7 @@ impl PyGraph {
     fn ops(&self) -> Vec<&'static str> {
         self.0.nodes.iter().map(|n| n.op.name).collect()
     }
-    /// The picture as SVG.
+    /// The image as SVG.
     fn svg(&self) -> String {
         drawing::to_svg(&self.0)
     }

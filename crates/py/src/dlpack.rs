@@ -112,7 +112,7 @@ fn export(ty: &Type, data: *mut c_void, device: Device, memory: Box<dyn Any + Se
 }
 
 /// A capsule for an array, with what keeps it alive; who does not know of versions has been given
-/// memory of its own.
+/// its own memory.
 fn capsule(py: Python<'_>, (array, context): (Array, *mut c_void), flags: Option<u64>) -> PyResult<Py<PyAny>> {
     // SAFETY: the boxes are freed by their deleters, which the capsule or its taker calls.
     let capsule = unsafe {
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn delete_versioned(m: *mut Versioned) {
         drop(Box::from_raw(m));
     }
 }
-/// Frees what nobody has taken out of its capsule.
+/// Frees a tensor that was not taken out of its capsule.
 ///
 /// SAFETY: called by the interpreter with one of our capsules.
 unsafe extern "C" fn free_capsule(capsule: *mut ffi::PyObject) {
@@ -173,7 +173,7 @@ struct Wish {
     copy: Option<bool>,
 }
 impl Wish {
-    /// Who does not know of read-only memory gets memory of its own.
+    /// Who does not know of read-only memory gets its own memory.
     fn needs_copy(&self) -> bool {
         self.copy == Some(true) || !self.is_versioned
     }
@@ -384,11 +384,11 @@ fn from_gpu(obj: &Bound<'_, PyAny>, share: Share, number: i32) -> PyResult<Impor
         return Ok(Imported::Gpu(empty, false));
     }
     let order = layout.order();
-    let turned: Option<Shape> = order.as_ref().map(|o| o.iter().map(|&a| layout.shape[a]).collect());
+    let transposed: Option<Shape> = order.as_ref().map(|o| o.iter().map(|&a| layout.shape[a]).collect());
     let Some(span) = layout.span() else {
         return Err(PyBufferError::new_err("the array runs backwards along an axis: make it contiguous first"));
     };
-    let ty = Type::new(dtype, turned.clone().unwrap_or_else(|| Shape::new(&[span])));
+    let ty = Type::new(dtype, transposed.clone().unwrap_or_else(|| Shape::new(&[span])));
     let is_copy = share == Share::Never || !dtype.is_inexact();
     let loan = DeviceMemory { address: start(array.array()).addr() as u64, owner: Box::new(OnGpu(array)) };
     let (tensor, is_shared) = run(py, move || {
@@ -429,7 +429,7 @@ fn taken(obj: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Taken> {
         other => other?,
     };
     let raw = capsule.as_ptr();
-    // SAFETY: the name says what the pointer is; the capsule is renamed, so that nobody frees it
+    // SAFETY: the name says what the pointer is; the capsule is renamed, so that it is not freed
     // twice.
     unsafe {
         if ffi::PyCapsule_IsValid(raw, VERSIONED.as_ptr()) == 1 {
@@ -446,7 +446,7 @@ fn taken(obj: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Taken> {
             return Ok(Taken::Plain(m));
         }
     }
-    Err(type_error("__dlpack__ must return a capsule that nobody has used"))
+    Err(type_error("__dlpack__ must return an unused capsule"))
 }
 
 /// Where an array's elements begin.
@@ -504,11 +504,11 @@ impl Strided {
     pub(crate) fn order(&self) -> Option<Vec<usize>> {
         let mut order: Vec<usize> = (0..self.strides.len()).collect();
         order.sort_by_key(|&a| (self.shape[a] > 1, -self.strides[a]));
-        let turned = Strided {
+        let transposed = Strided {
             shape: order.iter().map(|&a| self.shape[a]).collect(),
             strides: order.iter().map(|&a| self.strides[a]).collect(),
         };
-        turned.is_dense().then_some(order)
+        transposed.is_dense().then_some(order)
     }
     /// How many elements there are from the first to the last; `None` if steps lead backwards.
     fn span(&self) -> Option<usize> {

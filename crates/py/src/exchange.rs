@@ -1,6 +1,6 @@
 //! Values from and to Python: numbers, nested lists, buffers, NumPy arrays, pickles.
 //!
-//! What comes in is copied, as a tensor's value must not change under it, unless somebody asks for
+//! What comes in is copied, as a tensor's value must not change under it, unless the caller asks for
 //! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
 //! memory, which cannot be written to.
 
@@ -66,11 +66,11 @@ fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
     }
 }
 
-/// A whole number that a type of 64 bits holds.
+/// An integer that a type of 64 bits holds.
 pub fn whole(obj: &Bound<'_, PyAny>) -> PyResult<i128> {
     obj.extract::<i64>().map(i128::from).or_else(|e| obj.extract::<u64>().map(i128::from).map_err(|_| e))
 }
-/// The type that a whole number has by itself: int64, or uint64 where it is too great.
+/// The type that an integer has by itself: int64, or uint64 where it is too great.
 fn whole_type(x: i128) -> DType {
     if x > i64::MAX as i128 { DType::U64 } else { DType::I64 }
 }
@@ -219,7 +219,7 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
 pub fn tuple_of<'py>(class: &Bound<'py, PyType>, sizes: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     let type_ptr = class.as_type_ptr();
-    // SAFETY: the class is a subclass of `tuple`, whose slot `tp_alloc` makes an instance with empty places that nobody
+    // SAFETY: the class is a subclass of `tuple`, whose slot `tp_alloc` makes an instance with empty slots that no code
     // else has seen; each is set once, with a number that the tuple then owns.
     unsafe {
         let slot = ffi::PyType_GetSlot(type_ptr, ffi::Py_tp_alloc);
@@ -292,7 +292,7 @@ unsafe impl Sync for View {}
 impl ForeignMemory for View {
     fn bytes(&self) -> &[u8] {
         // SAFETY: the view holds so many bytes, one after the other (see `shared`), until it is
-        // released. Whoever writes there meanwhile changes numbers that are read as any bits.
+        // released. A concurrent write changes values of which any bits are valid.
         unsafe { std::slice::from_raw_parts(self.0.buf.cast::<u8>(), self.0.len as usize) }
     }
 }
@@ -324,7 +324,7 @@ fn exact_dtype(format: &str, size: usize) -> Option<DType> {
     })
 }
 
-/// Whether the memory of another library can be used as it is. Only floats: whole numbers may be
+/// Whether the memory of another library can be used as it is. Only floats: integers may be
 /// places in memory that were checked, and must not change after that.
 pub fn can_share(dtype: DType, start: *const u8, bytes: usize) -> bool {
     dtype.is_inexact() && bytes > 0 && (start as usize).is_multiple_of(dtype.part().size())
@@ -407,7 +407,7 @@ pub fn to_list(py: Python<'_>, l: &Literal) -> PyResult<Py<PyAny>> {
     Ok(level.into_iter().next().unwrap_or_else(|| PyList::empty(py).into_any().unbind()))
 }
 
-/// A NumPy array over the tensor's memory; bfloat16 and floats of 8 bits, which NumPy lacks, come as float32.
+/// A NumPy array over the tensor's memory; bfloat16 and fp8, which NumPy lacks, come as float32.
 pub fn to_numpy(slf: &Bound<'_, PyTensor>, dtype: Option<Py<PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
     let py = slf.py();
     let numpy = py.import("numpy")?;

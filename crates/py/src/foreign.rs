@@ -2,7 +2,7 @@
 //!
 //! Arrays cross by DLPack's C exchange table (`__dlpack_c_exchange_api__`, DLPack 1.3), which costs a fraction of a
 //! microsecond each. On GPUs, streams wait for each other, and the host for none. Memory is shared where its elements are dense in any order of the axes. Each
-//! result has memory of its own, in the order of axes that the library expects.
+//! result has its own memory, in the order of axes that the library expects.
 
 use crate::dlpack::{
     self, Array, CPU, CUDA, Dense, Device, Export, HOST, Imported, OnGpu, Share, Taken, Versioned, data_type,
@@ -121,7 +121,7 @@ impl Library {
         }
         Ok(Taken::Versioned(out))
     }
-    /// A tensor of the library's over a value in host memory that nobody else has.
+    /// A tensor of the library's over a value in host memory without another holder.
     fn object<'py>(&self, py: Python<'py>, value: Literal, order: Option<&[usize]>) -> PyResult<Bound<'py, PyAny>> {
         let is_own = Arc::strong_count(value.buffer()) == 1 && !value.buffer().is_foreign();
         let value = if is_own {
@@ -133,7 +133,7 @@ impl Library {
         let data = value.bytes().as_ptr().cast_mut().cast();
         self.made(py, &ty, order, (data, HOST), Box::new(Outside::new(value.into_buffer())))
     }
-    /// A tensor of the library's over dense memory that nobody else has, and what keeps it.
+    /// A tensor of the library's over dense memory without another holder, and what keeps it.
     fn made<'py>(
         &self,
         py: Python<'py>,
@@ -226,7 +226,7 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal, bool)> {
         None => layout.shape.clone(),
     };
     let is_aligned = begin.addr().is_multiple_of(dtype.part().size());
-    // A truth value of another library may be any byte.
+    // A boolean of another library may be any byte.
     let is_shared = is_dense && is_aligned && dtype != DType::Bool;
     let literal = if is_shared {
         Literal::from_buffer(dtype, shape.clone(), Arc::new(Bytes::foreign(Box::new(Dense { array, len }))))
@@ -241,7 +241,7 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal, bool)> {
     Ok((Type::new(dtype, shape), order, literal, is_shared))
 }
 
-/// A value of bytes, of which truth values are 0 or 1.
+/// A value of bytes, of which booleans are 0 or 1.
 fn truth(dtype: DType, shape: &ir::Shape, mut bytes: Vec<u8>) -> Literal {
     if dtype == DType::Bool {
         bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
@@ -521,7 +521,7 @@ impl ForeignCall {
         let library = Library::new(library)?;
         Ok(ForeignCall { f, library, passed, adopted: slots, is_adopted, is_frozen: frozen, forms: Mutex::default() })
     }
-    /// Calls it with a list of arguments, which is emptied: values that nobody else holds are freed during the call.
+    /// Calls it with a list of arguments, which is emptied: values without another holder are freed during the call.
     fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
         let (keys, feeds) = self.taken_apart(&objects)?;
@@ -552,7 +552,7 @@ impl ForeignCall {
             match outs.next() {
                 Some(Out::Object(obj)) => results.append(obj)?,
                 Some(Out::Tensor(order)) => {
-                    let value = values.next().ok_or_else(|| type_error("fewer results than places for them"))?;
+                    let value = values.next().ok_or_else(|| type_error("fewer results than outputs"))?;
                     results.append(self.result(py, value, order.as_deref(), gpu.as_ref())?)?;
                 }
                 None => return Err(type_error("the function returned fewer results than it said")),

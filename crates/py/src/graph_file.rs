@@ -92,7 +92,7 @@ impl PyGraph {
     fn outputs(&self) -> Vec<(PyDType, Vec<usize>)> {
         self.0.outputs.iter().map(|&s| (PyDType(self.0.ty(s).dtype), self.0.ty(s).shape.to_vec())).collect()
     }
-    /// The results for these inputs, as tensors that are computed when somebody looks: gradients, `jit` and `vmap` go
+    /// The results for these inputs, as tensors that are computed when they are read: gradients, `jit` and `vmap` go
     /// through them as through any other.
     #[pyo3(signature = (*args))]
     fn __call__(&self, py: Python<'_>, args: Vec<Like>) -> PyResult<Vec<Py<PyTensor>>> {

@@ -38,7 +38,7 @@ fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
         if t.count().unwrap_or(1) == 0 {
             return Ok(Index::Tensor(t.cast(DType::I64)));
         }
-        return Err(index_error(format!("an index must be whole numbers or bool, not {dtype}")));
+        return Err(index_error(format!("an index must be integers or bool, not {dtype}")));
     }
     let e = format!("an index is made of ints, slices, ..., None and arrays, not {}", type_name(p));
     Err(type_error(e))

@@ -32,7 +32,7 @@ mod handler {
     /// ignores the signal is left alone.
     pub fn install() {
         let own = handle as extern "C" fn(libc::c_int) as usize;
-        // SAFETY: plain calls with structures of our own; the handler stores a flag and calls the
+        // SAFETY: plain calls with our structures; the handler stores a flag and calls the
         // interpreter's handler, both of which may be done in a signal handler.
         unsafe {
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -72,7 +72,7 @@ fn attend() -> Result<()> {
 #[cfg(target_os = "linux")]
 fn now_ms() -> i64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a plain call with a structure of our own.
+    // SAFETY: a plain call with our own structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
     t.tv_sec * 1000 + t.tv_nsec / 1_000_000
 }

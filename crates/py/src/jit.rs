@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 /// Forms of arguments kept at most; the one that was not used for the longest goes first.
 const FORMS_MAX: usize = 64;
 
-/// What was traced for one form of the arguments: tensors in the same places, equal elsewhere. The
+/// What was traced for one form of the arguments: tensors at the same leaves, equal elsewhere. The
 /// form of its result stands beside each trace.
 struct Form {
     inputs: (Tree, Tree),
@@ -47,7 +47,7 @@ impl Form {
             let kwargs = self.inputs.1.build(py, &mut stand_ins)?.into_bound(py);
             let both = PyTuple::new(py, [&args, &kwargs])?.into_any();
             let before = handles(&both)?;
-            // The call makes a dict of its own of the named arguments.
+            // The call makes its own dict of the named arguments.
             let out = f.bind(py).call(args.cast::<PyTuple>()?, Some(kwargs.cast::<PyDict>()?))?;
             let mut leaves = Vec::new();
             let tree = flatten(&out, &mut leaves)?;
@@ -107,13 +107,13 @@ fn with_arguments(
     let mut results = ys.into_iter().enumerate();
     made.tree.build_of(py, &mut || match results.next() {
         Some((i, y)) => own(i).map_or_else(|| wrap(py, y), |h| Ok(h.clone_ref(py))),
-        None => Err(type_error("jit: fewer results than places for them")),
+        None => Err(type_error("jit: fewer results than outputs")),
     })
 }
 
 /// A function that is traced once for each form and type of its arguments, scope around the call and
 /// mode of the modules it uses, and then replayed: variables it reads are read at each call, those it
-/// assigns are assigned, random draws are drawn anew. Python's own control flow, numbers, strings,
+/// assigns are assigned, random draws are drawn again. Python's own control flow, numbers, strings,
 /// attributes and captured tensors that are no variables are fixed when traced.
 #[pyclass(name = "Jit", module = "talweg", frozen, dict, weakref)]
 struct PyJit {
@@ -204,7 +204,7 @@ impl PyJit {
         }
         let (form, site) = (self.form(py, inputs)?, here(py));
         let leaves: Vec<&Tensor> = leaves.iter().collect();
-        // Tracing calls Python under the traces' lock: nobody may wait for that lock while holding
+        // Tracing calls Python under the traces' lock: no thread may wait for that lock while holding
         // the interpreter.
         let call = || form.traces.call(&leaves, |xs| form.trace(&self.f, xs), Arc::clone);
         let (ys, made) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
@@ -218,7 +218,7 @@ impl PyJit {
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
         visit.call(&self.f)?;
         let Some(forms) = self.forms.try_lock() else { return Ok(()) };
-        // Somebody who calls it holds the form as well.
+        // A caller holds the form as well.
         for form in forms.iter().filter(|f| Arc::strong_count(f) == 1) {
             form.inputs.0.traverse(&visit)?;
             form.inputs.1.traverse(&visit)?;

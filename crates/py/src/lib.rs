@@ -24,6 +24,7 @@ mod gpu;
 mod gradient;
 mod graph;
 mod graph_file;
+mod images;
 mod indexing;
 mod interrupt;
 mod jit;
@@ -37,7 +38,6 @@ mod onnx_model;
 mod optim;
 mod parallel;
 mod passes;
-mod pictures;
 mod readers;
 mod records;
 mod row;
@@ -88,5 +88,5 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     display::register(m)?;
     passes::register(m)?;
     device::register(m)?;
-    pictures::register(m)
+    images::register(m)
 }

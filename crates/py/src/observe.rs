@@ -120,7 +120,7 @@ impl PyGraph {
     }
 }
 
-/// Names a variable, for graphs, pictures and messages.
+/// Names a variable, for graphs, drawings and messages.
 #[pyfunction]
 fn name_variable(tensor: &PyTensor, name: &str) {
     if let Some(v) = tensor.variable() {

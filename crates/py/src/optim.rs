@@ -136,7 +136,7 @@ impl Rule for PyRule {
 #[pyclass(name = "Optimizer", module = "talweg._native", frozen)]
 pub struct PyOptimizer {
     optimizer: Mutex<Optimizer>,
-    /// The rule of one's own, which may well hold the optimizer.
+    /// The custom rule, which may hold the optimizer.
     rule: Option<Arc<Py<PyAny>>>,
     /// Those of groups and of later settings.
     others: Mutex<Vec<Arc<Py<PyAny>>>>,
@@ -168,7 +168,7 @@ impl PyOptimizer {
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
         Ok(PyOptimizer { optimizer: Mutex::new(o), rule: None, others: Mutex::default() })
     }
-    /// With a rule of one's own: an object with a method `update`.
+    /// With a custom rule: an object with a method `update`.
     #[staticmethod]
     fn of_rule(
         py: Python<'_>,
@@ -190,7 +190,7 @@ impl PyOptimizer {
         visit.call(self.rule.as_deref())?;
         self.others.lock().iter().try_for_each(|rule| visit.call(&**rule))
     }
-    /// Adds parameters with a learning rate and weight decay of their own, and the rule of another optimizer.
+    /// Adds parameters with their own learning rate and weight decay, and the rule of another optimizer.
     fn add_group(
         &self,
         py: Python<'_>,

@@ -57,7 +57,7 @@ fn group_split(py: Python<'_>, group: &PyGroup, color: i64, key: i64) -> PyResul
 fn exchange(py: Python<'_>, f: impl FnOnce() -> Tensor + Send) -> PyResult<Py<PyAny>> {
     run(py, || Ok(f()))?.object(py)
 }
-/// A rank; that there is one of this number is checked by whoever takes it.
+/// A rank; the callee checks that it exists.
 fn number(obj: &Bound<'_, PyAny>) -> PyResult<usize> {
     let rank: i64 = arg(obj)?;
     usize::try_from(rank).map_err(|_| index_error(format!("ranks are counted from 0: there is no {rank}")))

@@ -1,4 +1,4 @@
-//! Readers of `talweg-data` for Python: IDX files, tables, pictures, augmentation, byte-pair encoding.
+//! Readers of `talweg-data` for Python: IDX files, tables, images, augmentation, byte-pair encoding.
 //!
 //! What is behind a feature there is behind the same one here: without it, the function is there and
 //! says which feature is missing.
@@ -163,60 +163,60 @@ fn decode_image(
     content: &[u8],
     #[pyo3(from_py_with = arg)] gray: bool,
 ) -> PyResult<PyTensor> {
-    let decode = || -> Result<Tensor> { nn::tensor_of(&data::decode_picture(&path, content, gray)?) };
+    let decode = || -> Result<Tensor> { nn::tensor_of(&data::decode_image(&path, content, gray)?) };
     py.detach(decode).map(PyTensor::from).told(py)
 }
-/// Pictures are not in this build.
+/// Images are not in this build.
 #[cfg(not(feature = "image"))]
 #[pyfunction]
 fn decode_image(py: Python<'_>, path: PathBuf, content: &[u8], gray: bool) -> PyResult<PyTensor> {
     let _ = (path, content, gray);
-    Err(lacking("decoder of pictures", "image")).told(py)
+    Err(lacking("decoder of images", "image")).told(py)
 }
 
-/// The PNG of a picture, `uint8[height, width]` or `uint8[height, width, channels]`.
+/// The PNG of an image, `uint8[height, width]` or `uint8[height, width, channels]`.
 #[pyfunction]
-fn encode_png<'py>(py: Python<'py>, picture: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyBytes>> {
-    let array = picture_of(py, picture)?;
+fn encode_png<'py>(py: Python<'py>, image: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyBytes>> {
+    let array = image_of(py, image)?;
     let (height, width, channels) = match array.shape() {
         [h, w] => (*h, *w, 1),
         [h, w, c] => (*h, *w, *c),
-        other => return Err(value_error(format!("a picture has two or three dimensions, not shape {other:?}"))),
+        other => return Err(value_error(format!("an image has two or three dimensions, not shape {other:?}"))),
     };
     let pixels = array.values::<u8>().told(py)?;
-    let png = data::picture::png(pixels, height, width, channels).told(py)?;
+    let png = data::rendering::png(pixels, height, width, channels).told(py)?;
     Ok(PyBytes::new(py, &png))
 }
 
-fn picture_of(py: Python<'_>, picture: &Bound<'_, PyTensor>) -> PyResult<Array> {
-    let l = picture.get().literal(py)?;
+fn image_of(py: Python<'_>, image: &Bound<'_, PyTensor>) -> PyResult<Array> {
+    let l = image.get().literal(py)?;
     if l.dtype() != DType::U8 {
-        return Err(value_error(format!("a picture has elements of type uint8, not {}", l.dtype())));
+        return Err(value_error(format!("an image has elements of type uint8, not {}", l.dtype())));
     }
     Ok(Array::from(l))
 }
 
-/// A side of a picture, and an area, beyond which a size is a mistake.
+/// A side of an image, and an area, beyond which a size is a mistake.
 const SIDE_MAX: f32 = 65536.0;
 const AREA_MAX: f32 = (1u32 << 28) as f32;
 
-/// A picture after the steps of an augmentation, with the randomness of a seed, an epoch and an index.
+/// An image after the steps of an augmentation, with the randomness of a seed, an epoch and an index.
 #[pyfunction]
 fn augment(
     py: Python<'_>,
-    picture: &Bound<'_, PyTensor>,
+    image: &Bound<'_, PyTensor>,
     #[pyo3(from_py_with = arg)] steps: Vec<(String, Vec<f32>)>,
     #[pyo3(from_py_with = arg)] seed: u64,
     #[pyo3(from_py_with = arg)] epoch: u64,
     #[pyo3(from_py_with = arg)] index: u64,
 ) -> PyResult<PyTensor> {
-    let array = picture_of(py, picture)?;
+    let array = image_of(py, image)?;
     let mut list = Augment::new();
     for (name, x) in &steps {
         let is_size = matches!(name.as_str(), "crop" | "center" | "resize");
         if is_size && (x.iter().any(|v| !(0.0..=SIDE_MAX).contains(v)) || x.iter().take(2).product::<f32>() > AREA_MAX)
         {
-            return Err(value_error(format!("{name}: sizes are whole numbers up to {SIDE_MAX}, not {x:?}")));
+            return Err(value_error(format!("{name}: sizes are integers up to {SIDE_MAX}, not {x:?}")));
         }
         let size = |i: usize| x.get(i).map_or(0, |v| v.max(0.0) as usize);
         list = match (name.as_str(), x.as_slice()) {

@@ -8,7 +8,7 @@ use crate::optim::PyOptimizer;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{Error, Tensor, Variable};
 use data::Position;
-use nn::train::{Checkpoint, Checkpoints, Goal, Owed, Records};
+use nn::train::{Checkpoint, Checkpoints, Goal, Records, Residuals};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -148,9 +148,9 @@ impl PyCheckpoints {
     }
     /// Takes up what packing had left out of this worker's gradients at a step, and says where it is
     /// kept from now on; `None` if nothing is packed.
-    fn owed(&self, py: Python<'_>, step: u64) -> PyResult<Option<PyOwed>> {
+    fn residuals(&self, py: Python<'_>, step: u64) -> PyResult<Option<PyResiduals>> {
         let folder = &self.0;
-        py.detach(|| folder.lock().owed(step)).map(|o| o.map(PyOwed)).or_raise(py)
+        py.detach(|| folder.lock().residuals(step)).map(|o| o.map(PyResiduals)).or_raise(py)
     }
     /// Waits until everything is on disk.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
@@ -182,11 +182,11 @@ impl PyCheckpoints {
 }
 
 /// Where a worker keeps what packing leaves out of its gradients.
-#[pyclass(name = "Owed", module = "talweg._native", frozen)]
-struct PyOwed(Owed);
+#[pyclass(name = "Residuals", module = "talweg._native", frozen)]
+struct PyResiduals(Residuals);
 
 #[pymethods]
-impl PyOwed {
+impl PyResiduals {
     /// Keeps what is left out now with the checkpoint of this step.
     fn keep(&self, py: Python<'_>, step: u64) -> PyResult<()> {
         py.detach(|| self.0.keep(step)).or_raise(py)
@@ -199,7 +199,7 @@ struct PyRecords(Mutex<Records>);
 
 #[pymethods]
 impl PyRecords {
-    /// Continued after a step; anew for step 0.
+    /// Continued after a step; from the start for step 0.
     #[new]
     fn new(py: Python<'_>, journal: Option<PathBuf>, events: Option<PathBuf>, step: u64) -> PyResult<PyRecords> {
         Records::open(journal, events, step).map(|r| PyRecords(Mutex::new(r))).or_raise(py)
@@ -220,6 +220,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(decode_checkpoint, m)?)?;
     m.add_function(wrap_pyfunction!(load_checkpoint, m)?)?;
     m.add_class::<PyCheckpoints>()?;
-    m.add_class::<PyOwed>()?;
+    m.add_class::<PyResiduals>()?;
     m.add_class::<PyRecords>()
 }

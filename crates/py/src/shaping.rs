@@ -79,7 +79,7 @@ impl PyTensor {
         };
         call(py, || self.tensor().pad(&widths.0, mode))
     }
-    /// Resized pictures: to `size`, or by `scale_factor`.
+    /// Resized images: to `size`, or by `scale_factor`.
     #[pyo3(signature = (size=None, scale_factor=None, mode=Word(Interpolation::Nearest), align_corners=false),
         text_signature = "($self, size=None, scale_factor=None, mode='nearest', align_corners=False)")]
     fn interpolate(

@@ -17,7 +17,7 @@ use pyo3::types::{PyComplex, PyDict, PyInt, PyTuple};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A multi-dimensional array: computed, or to be computed when somebody looks at it.
+/// A multi-dimensional array: computed, or to be computed when it is read.
 #[pyclass(name = "Tensor", module = "talweg", subclass, weakref, frozen)]
 pub struct PyTensor(pub Arc<Cell>);
 
@@ -430,7 +430,7 @@ impl PyTensor {
     }
     fn __index__(&self, py: Python<'_>) -> PyResult<i128> {
         if !self.dtype_now().is_int() {
-            return Err(type_error(format!("only a whole number is an index, not {}", self.dtype_now())));
+            return Err(type_error(format!("only an integer is an index, not {}", self.dtype_now())));
         }
         self.__int__(py)
     }

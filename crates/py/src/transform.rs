@@ -293,11 +293,7 @@ fn while_loop(
     let (t, b) = (Function::new(test, &tree), Function::new(body, &tree));
     let one = |x: &[Tensor]| {
         let mut ys = t.call(x)?;
-        if ys.len() == 1 {
-            Ok(ys.remove(0))
-        } else {
-            Err(::tensor::Error::value("the test must return one truth value"))
-        }
+        if ys.len() == 1 { Ok(ys.remove(0)) } else { Err(::tensor::Error::value("the test must return one boolean")) }
     };
     let ys = here(py).scope(|| control::while_loop_within(max_trips, one, |x| b.call(x), &leaves)).or_raise(py)?;
     b.result(py, ys)
@@ -354,7 +350,7 @@ fn checkpoint(py: Python<'_>, f: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -
     g.result(py, ys)
 }
 
-/// A function with a gradient of one's own: `rule(inputs, outputs, gradients)` returns a gradient
+/// A function with a custom gradient: `rule(inputs, outputs, gradients)` returns a gradient
 /// for each input; all are lists of tensors.
 #[pyfunction]
 fn custom_gradient(

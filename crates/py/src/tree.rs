@@ -107,7 +107,7 @@ impl Tree {
     pub fn build(&self, py: Python<'_>, leaves: &mut impl Iterator<Item = Tensor>) -> PyResult<Py<PyAny>> {
         self.build_of(py, &mut || match leaves.next() {
             Some(t) => wrap(py, t),
-            None => Err(value_error("fewer tensors than places for them")),
+            None => Err(value_error("fewer tensors than leaves")),
         })
     }
     /// The same, with handles that are given one by one.
@@ -128,7 +128,7 @@ impl Tree {
             Tree::Other(x) => x.clone_ref(py),
         })
     }
-    /// True if both have tensors in the same places and are equal elsewhere.
+    /// True if both have tensors at the same leaves and are equal elsewhere.
     pub fn is_like(&self, other: &Tree, py: Python<'_>) -> PyResult<bool> {
         let all = |a: &[Tree], b: &[Tree]| -> PyResult<bool> {
             if a.len() != b.len() {

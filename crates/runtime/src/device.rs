@@ -44,13 +44,13 @@ pub trait Device: Send + Sync {
         Ok(Buffer::Host(value.read()?))
     }
     /// A value in memory of this device that another library lends, or a copy of it where `is_copy`
-    /// says so or the device could not read the memory as it is. Answers whether it was copied.
+    /// says so or the device could not read the memory as it is. Returns whether it was copied.
     fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
         let _ = (loan, ty, is_copy);
         Err(Error::new(ErrorKind::Device, format!("{} has no memory that others could lend", self.name())))
     }
     /// A value in memory of this device that another library lends to one who calls [`Device::follow`] before it is
-    /// read and [`Device::lead`] before it is dropped: nothing is waited for. Answers whether it was copied.
+    /// read and [`Device::lead`] before it is dropped: nothing is waited for. Returns whether it was copied.
     fn adopt_in_order(&self, loan: DeviceMemory, ty: Type) -> Result<(Buffer, bool)> {
         self.adopt(loan, ty, false)
     }

@@ -125,7 +125,7 @@ impl Engine {
             let Some(i) = passes.iter().rposition(|(n, _)| *n == name) else { return false };
             passes.remove(i);
         }
-        // A number of its own: what was compiled with the pass must not be found again.
+        // Its own number: what was compiled with the pass must not be found again.
         self.added.fetch_add(1, Ordering::Relaxed);
         self.plans.lock().clear();
         true
@@ -151,7 +151,7 @@ impl Engine {
         passes::run(&stages, State::Graph(Cow::Borrowed(graph)), watch)?.into_graph()
     }
 
-    /// Compiles a graph anew and shows each stage to an observer, the device's own stages included.
+    /// Compiles a graph again and shows each stage to an observer, the device's own stages included.
     pub fn compile_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
         let optimized = self.optimize_watched(graph, watch)?;
         Ok(complex_io::around(graph, self.device.compile_watched(optimized, watch)?))

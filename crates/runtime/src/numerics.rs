@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static CHECK: AtomicBool = AtomicBool::new(false);
 
 /// Whether every computed float is checked for NaN and infinity. Programs compiled while it is on
-/// are slower: they keep and read every value. Answers whether it was on before.
+/// are slower: they keep and read every value. Returns whether it was on before.
 pub fn check_numerics(on: bool) -> bool {
     CHECK.swap(on, Ordering::Relaxed)
 }

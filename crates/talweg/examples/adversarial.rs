@@ -5,7 +5,7 @@
 //! `cargo run --release -p talweg --example adversarial` prints 97.0 % for the unmodified built-in digits
 //! and 3.6 % under attack; after adversarial training 97.9 % and 68.4 %. It takes half a minute.
 
-use talweg::data::{Digits, picture};
+use talweg::data::{Digits, rendering};
 use talweg::prelude::*;
 
 const EPSILON: f64 = 0.1;
@@ -23,14 +23,14 @@ fn loss(model: &Sequential, x: &Tensor, labels: &Tensor) -> Tensor {
     model.forward(x).cross_entropy(labels)
 }
 
-/// The pictures moved by ε in the direction that makes the loss larger, within black and white.
+/// The images moved by ε in the direction that makes the loss larger, within black and white.
 fn attacked(model: &Sequential, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let x = x.requires_grad();
     let g = grad(&loss(model, &x, labels), std::slice::from_ref(&x))?;
     Ok((x + g[0].sign() * EPSILON).clamp(0.0, 1.0).stop_gradient())
 }
 
-/// Trains on digits as they are and, if asked, on the same digits attacked anew at each step.
+/// Trains on digits as they are and, if asked, on the same digits attacked again at each step.
 fn train(model: &Sequential, steps: usize, is_adversarial: bool) -> Result<()> {
     let optimizer = Optimizer::new(Adam::default(), model)?;
     let step = jit(|a: &[Tensor]| {
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     let steps = if std::env::var("TALWEG_QUICK").is_ok() { 20 } else { 1500 };
     manual_seed(0);
     let mut test = Loader::builder(Digits::new(1, 2000)).batch(2000).build()?;
-    let batch = test.next().expect("there are test pictures")?;
+    let batch = test.next().expect("there are test images")?;
     let (x, labels) = (pixels(&batch.column("image")?), batch.column("label")?);
 
     println!("accuracy on 2000 digits it has never seen:");
@@ -83,7 +83,12 @@ fn main() -> Result<()> {
         if let Some(i) = (0..label.len()).find(|&i| answer[i] != label[i]) {
             let gray = (worse.select(0, i as i64) * 255.0).to_vec::<f32>()?;
             let gray: Vec<u8> = gray.into_iter().map(|v| v as u8).collect();
-            println!("\n{}a {}, which the first model takes for a {}", picture::ascii(&gray, 28), label[i], answer[i]);
+            println!(
+                "\n{}a {}, which the first model takes for a {}",
+                rendering::ascii(&gray, 28),
+                label[i],
+                answer[i]
+            );
         }
     }
     Ok(())

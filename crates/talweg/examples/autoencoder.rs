@@ -4,7 +4,7 @@
 //! on held-out digits (always predicting the mean image: 0.039) in a minute, and shows a few images with
 //! their reconstructions.
 
-use talweg::data::{Digits, picture};
+use talweg::data::{Digits, rendering};
 use talweg::nn::schedule::{OneCycle, Schedule};
 use talweg::prelude::*;
 
@@ -54,20 +54,18 @@ fn main() -> Result<()> {
     }
 
     let mut test = Loader::builder(Digits::new(1, 1000)).batch(1000).build()?;
-    let batch = test.next().expect("there are test pictures")?;
+    let batch = test.next().expect("there are test images")?;
     let x = pixels(&batch.column("image")?);
     let drawn = no_grad(|| model.forward(&x));
     let error = (&drawn - &x).square().mean(..).item::<f32>()?;
     let mean = (x.mean(0) - &x).square().mean(..).item::<f32>()?;
-    println!(
-        "{CODE} numbers a picture: error {error:.4} on 1000 digits it has never seen; the mean picture: {mean:.4}"
-    );
+    println!("{CODE} numbers an image: error {error:.4} on 1000 digits it has never seen; the mean image: {mean:.4}");
     for i in 0..3 {
-        // Thin strokes come back pale: each picture is shown with its own darkest ink as black.
+        // Thin strokes come back pale: each image is shown with its own darkest ink as black.
         let gray = |t: &Tensor| -> Result<String> {
             let row = t.select(0, i);
             let ink = (&row / row.max(..) * 255.0).to_vec::<f32>()?;
-            Ok(picture::ascii(&ink.into_iter().map(|v| v as u8).collect::<Vec<_>>(), 28))
+            Ok(rendering::ascii(&ink.into_iter().map(|v| v as u8).collect::<Vec<_>>(), 28))
         };
         let (before, after) = (gray(&x)?, gray(&drawn)?);
         before.lines().zip(after.lines()).for_each(|(a, b)| println!("{a}   {b}"));

@@ -42,14 +42,14 @@ fn main() -> Result<()> {
     manual_seed(0);
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let (epochs, count) = if is_quick { (1, 500) } else { (8, usize::MAX) };
-    let [train, test] = pictures()?;
+    let [train, test] = images()?;
     let mut train = Loader::builder(train.take(count)).batch(100).shuffle(0).drop_last(true).workers(1).build()?;
     let mut test = Loader::builder(test.take(count)).batch(500).build()?;
 
     let model = network()?;
     let optimizer = Optimizer::new(AdamW { weight_decay: 0.05, ..AdamW::default() }, &model)?;
     let schedule = OneCycle::new(4e-3, epochs * train.batches());
-    println!("{} parameters, {} pictures, {epochs} epochs", model.parameter_count(), train.samples());
+    println!("{} parameters, {} images, {epochs} epochs", model.parameter_count(), train.samples());
     let mut trainer = Trainer::new(&model, &optimizer, &mut train)
         .epochs(epochs)
         .schedule(schedule)
@@ -65,17 +65,17 @@ fn main() -> Result<()> {
     let outcome =
         trainer.fit_jit(&["image", "label"], |batch| Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1])))?;
     if let Some((accuracy, step)) = outcome.best {
-        println!("best after step {step}: {:.2} % of the test pictures", 100.0 * accuracy);
+        println!("best after step {step}: {:.2} % of the test images", 100.0 * accuracy);
     }
     Ok(())
 }
 
 /// Bytes `[N, 28, 28]` as one channel of numbers around zero.
-fn pixels(pictures: &Tensor) -> Tensor {
-    (pictures.cast(DType::F32).unsqueeze(1) / 255.0 - 0.286) / 0.353
+fn pixels(images: &Tensor) -> Tensor {
+    (images.cast(DType::F32).unsqueeze(1) / 255.0 - 0.286) / 0.353
 }
 
-/// Portion of the pictures that are told right.
+/// Portion of the images that are told right.
 fn accuracy(model: &Sequential, test: &mut Loader) -> Result<Metrics> {
     let mut accuracy = Accuracy::default();
     for batch in test {
@@ -86,7 +86,7 @@ fn accuracy(model: &Sequential, test: &mut Loader) -> Result<Metrics> {
 }
 
 /// Fashion-MNIST to train and to test with; or the built-in digits, which look the same from outside.
-fn pictures() -> Result<[Box<dyn Dataset>; 2]> {
+fn images() -> Result<[Box<dyn Dataset>; 2]> {
     match (fashion::load(Part::Train), fashion::load(Part::Test)) {
         (Ok(train), Ok(test)) => Ok([Box::new(train), Box::new(test)]),
         (Err(missing @ data::Error::Missing { .. }), _) => {

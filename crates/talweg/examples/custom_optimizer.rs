@@ -49,7 +49,7 @@ fn train(name: &str, rule: impl Rule + 'static, steps: u64) -> Result<f64> {
     let pixels = |images: &Tensor| images.cast(DType::F32).flatten(1, -1) / 255.0;
     trainer.fit(|b| Ok(model.forward(&pixels(&b.column("image")?)).cross_entropy(&b.column("label")?)))?;
     let mut test = Loader::builder(Digits::new(1, 1000)).batch(1000).build()?;
-    let batch = test.next().expect("there are test pictures")?;
+    let batch = test.next().expect("there are test images")?;
     let scores = no_grad(|| Ok::<_, Error>(model.forward(&pixels(&batch.column("image")?))))?;
     let right = scores.argmax(1).eq(&batch.column("label")?).cast(DType::F32).mean(..).item()?;
     println!("{name:10} {:.1} % of 1000 digits it has never seen, after {steps} steps", right * 100.0);

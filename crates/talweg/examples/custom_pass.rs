@@ -11,7 +11,7 @@ use talweg::ir::Graph;
 use talweg::prelude::*;
 use talweg::{engine, find};
 
-/// `log(softmax(x))` becomes `log_softmax(x)`. A softmax that nobody uses any more is pruned later.
+/// `log(softmax(x))` becomes `log_softmax(x)`. A softmax that is no longer used is pruned later.
 fn stabilize(graph: &Graph) -> Result<Graph> {
     let stable = find("log_softmax").ok_or_else(|| Error::bug("there is no log_softmax"))?;
     let mut out = graph.clone();

@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     };
     Trainer::new(&net, &optimizer, &mut train).epochs(2).fit_jit(&["image", "label"], loss)?;
 
-    let test: Vec<(Tensor, u8)> = (0..500).map(|i| Digits::new(1, 500).picture(i)).map(drawing).collect();
+    let test: Vec<(Tensor, u8)> = (0..500).map(|i| Digits::new(1, 500).image(i)).map(drawing).collect();
     let is_right = |(x, label): &(Tensor, u8)| -> Result<bool> {
         Ok(net.forward(x).argmax(-1).to_vec::<i64>()? == [i64::from(*label)])
     };
@@ -48,8 +48,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A picture as the net takes it.
-fn drawing((picture, label): ([u8; 784], u8)) -> (Tensor, u8) {
-    let pixels: Vec<f32> = picture.iter().map(|p| f32::from(*p) / 255.0).collect();
+/// An image as the net takes it.
+fn drawing((image, label): ([u8; 784], u8)) -> (Tensor, u8) {
+    let pixels: Vec<f32> = image.iter().map(|p| f32::from(*p) / 255.0).collect();
     (Tensor::from(pixels).reshape([1, 1, 28, 28]), label)
 }

@@ -69,7 +69,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Trains a network on the whole graph at once; answers its accuracy.
+/// Trains a network on the whole graph at once; returns its accuracy.
 fn train(graph: &Graph, seed: u64) -> Result<f64> {
     manual_seed(seed);
     let model = Net::new(graph.words, graph.classes)?;

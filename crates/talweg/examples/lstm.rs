@@ -24,10 +24,10 @@ impl Reader {
         let options = RecurrentOptions { batch_first: true, ..Default::default() };
         Ok(Reader { lstm: Lstm::with(28, hidden, options)?, out: Linear::new(hidden, 10)? })
     }
-    /// Pictures `u8[N, 28, 28]` to the scores of ten classes: what the network remembers after the
+    /// Images `u8[N, 28, 28]` to the scores of ten classes: what the network remembers after the
     /// last of 28 rows.
-    fn forward(&self, pictures: &Tensor) -> Tensor {
-        let rows = pictures.cast(DType::F32) / 255.0;
+    fn forward(&self, images: &Tensor) -> Tensor {
+        let rows = images.cast(DType::F32) / 255.0;
         let states = self.lstm.forward(&rows);
         self.out.forward(&states.select(1, -1))
     }

@@ -67,7 +67,7 @@ impl Gpt {
     }
 }
 
-/// Trains for some steps; answers the losses and the sum of all weights' bits.
+/// Trains for some steps; returns the losses and the sum of all weights' bits.
 pub fn train(steps: usize) -> Result<(Vec<f32>, u64)> {
     manual_seed(0);
     let model = Gpt {

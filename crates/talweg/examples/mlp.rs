@@ -31,9 +31,9 @@ impl Mlp {
             dropout: Dropout::new(0.2),
         })
     }
-    /// Pictures `u8[N, 28, 28]` to the scores of ten classes.
-    fn forward(&self, pictures: &Tensor) -> Tensor {
-        let x = pictures.cast(DType::F32).flatten(1, -1) / 255.0;
+    /// Images `u8[N, 28, 28]` to the scores of ten classes.
+    fn forward(&self, images: &Tensor) -> Tensor {
+        let x = images.cast(DType::F32).flatten(1, -1) / 255.0;
         let x = self.dropout.forward(&self.fc1.forward(&x).relu());
         let x = self.dropout.forward(&self.fc2.forward(&x).relu());
         self.fc3.forward(&x)
@@ -44,14 +44,14 @@ fn main() -> Result<()> {
     manual_seed(0);
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let (epochs, count) = if is_quick { (1, 1_000) } else { (12, usize::MAX) };
-    let [train, test] = pictures()?;
+    let [train, test] = images()?;
     let mut train = Loader::builder(train.take(count)).batch(128).shuffle(0).drop_last(true).workers(1).build()?;
     let mut test = Loader::builder(test.take(count)).batch(1_000).build()?;
 
     let model = Mlp::new()?;
     let optimizer = Optimizer::new(AdamW::default(), &model)?;
     let schedule = OneCycle::new(3e-3, epochs * train.batches());
-    println!("{} parameters, {} pictures, {epochs} epochs", model.parameter_count(), train.samples());
+    println!("{} parameters, {} images, {epochs} epochs", model.parameter_count(), train.samples());
     Trainer::new(&model, &optimizer, &mut train)
         .epochs(epochs)
         .schedule(schedule)
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Portion of the pictures that are told right.
+/// Portion of the images that are told right.
 fn accuracy(model: &Mlp, test: &mut Loader) -> Result<Metrics> {
     let mut accuracy = Accuracy::default();
     for batch in test {
@@ -72,7 +72,7 @@ fn accuracy(model: &Mlp, test: &mut Loader) -> Result<Metrics> {
 }
 
 /// Fashion-MNIST to train and to test with; or the built-in digits, which look the same from outside.
-fn pictures() -> Result<[Box<dyn Dataset>; 2]> {
+fn images() -> Result<[Box<dyn Dataset>; 2]> {
     match (fashion::load(Part::Train), fashion::load(Part::Test)) {
         (Ok(train), Ok(test)) => Ok([Box::new(train), Box::new(test)]),
         (Err(missing @ data::Error::Missing { .. }), _) => {

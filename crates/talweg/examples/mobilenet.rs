@@ -1,11 +1,11 @@
-//! MobileNet v2 for devices: the net of 2018 for 1,000 classes and pictures of 224 × 224, exported.
+//! MobileNet v2 for devices: the net of 2018 for 1,000 classes and images of 224 × 224, exported.
 //!
 //! ```text
 //! cargo run --release -p talweg --example mobilenet -- models/mobilenet
 //! talweg build models/mobilenet
 //! ./mobilenet --time 20
 //! ```
-//! Weights are random: this shows size and speed of the program, not what is in a picture.
+//! Weights are random: this shows size and speed of the program, not what is in an image.
 
 use talweg::export::Export;
 use talweg::prelude::*;
@@ -88,7 +88,7 @@ impl MobileNet {
         let (first, last) = (Unit::new(3, 32, 3, 2, 1, false)?, Unit::new(inputs, 1280, 1, 1, 1, false)?);
         Ok(MobileNet { first, blocks, last, classes: Linear::new(1280, classes)? })
     }
-    /// Pictures `[N, 3, H, W]` to scores of the classes.
+    /// Images `[N, 3, H, W]` to scores of the classes.
     fn forward(&self, x: &Tensor) -> Tensor {
         let x = self.blocks.iter().fold(self.first.forward(x), |x, block| block.forward(&x));
         self.classes.forward(&self.last.forward(&x).mean([2, 3]))

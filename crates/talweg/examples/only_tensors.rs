@@ -74,7 +74,7 @@ fn main() -> Result<()> {
     }
 
     let mut test = Loader::builder(Digits::new(1, 2000)).batch(2000).build()?;
-    let batch = test.next().expect("there are test pictures")?;
+    let batch = test.next().expect("there are test images")?;
     let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
     let right = net.scores(&x).argmax(1).eq(&batch.column("label")?).cast(DType::F32).mean(..);
     println!("{:.1} % of 2000 digits it has never seen", right.item::<f64>()? * 100.0);

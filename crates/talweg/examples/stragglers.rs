@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let pause = Duration::from_millis(number("PAUSE_MS", 5) as u64);
     let always = std::env::var("SLOW").is_ok_and(|s| s == "always");
     let (rank, world) = (parallel::rank()? as u64, parallel::world()? as u64);
-    // Where steps are not averaged, each worker's gradient makes a step of its own: a smaller one.
+    // Where steps are not averaged, each worker's gradient makes its own step: a smaller one.
     let rule = std::env::var("TALWEG_CONSISTENCY").unwrap_or_default();
     let averages = !(rule.starts_with("ssp") || rule == "async");
     manual_seed(0);
@@ -36,14 +36,14 @@ fn main() -> Result<()> {
     let optimizer = Optimizer::new(Sgd { lr, ..Sgd::default() }, &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
     let mut unseen = Loader::builder(Digits::new(1, 256)).batch(256).build()?;
-    let unseen = unseen.next().ok_or_else(|| Error::value("there are no pictures"))??;
+    let unseen = unseen.next().ok_or_else(|| Error::value("there are no images"))??;
     let loss = |batch: &talweg::data::Batch| -> Result<Tensor> {
         let x = batch.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
         Ok(model.forward(&x).cross_entropy(&batch.column("label")?))
     };
     let (began, mut step) = (Instant::now(), 0u64);
     let outcome = Trainer::new(&model, &optimizer, &mut batches).steps(steps).fit(|batch| {
-        // Everybody draws the same worker for a step.
+        // All workers draw the same straggler for a step.
         let turn = step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
         let is_slow = if always { rank + 1 == world } else { turn % world == rank };
         std::thread::sleep(if is_slow { pause * SLOWER } else { pause });

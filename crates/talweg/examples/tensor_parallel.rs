@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         for w in [&w1, &b1, &w2] {
             w.assign(&(w.tensor() - w.grad().expect("it is in the loss") * lr))?;
         }
-        // Everybody has this one, and a share of its gradient.
+        // Every rank has this one, and a share of its gradient.
         let whole = world.all_reduce(&b2.grad().expect("it is in the loss"), Combine::Sum);
         b2.assign(&(b2.tensor() - whole * lr))?;
         Ok(vec![loss])

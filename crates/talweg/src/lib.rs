@@ -92,8 +92,6 @@ pub mod cli;
 pub mod distributed;
 mod explain;
 pub mod export;
-mod interrupt;
-mod progress;
 
 // A tensor and what makes one.
 pub use tensor::{
@@ -113,10 +111,9 @@ pub use tensor::{Mesh, MeshScope, Plan, with_mesh};
 pub use tensor::{Profile, autocast, check_numerics, chosen_device, device, profile, set_device};
 // Files.
 pub use tensor::{files, load, load_npy, save, save_npy};
-// Looking inside, and the command line's way with people.
+// Looking inside, and runs in the terminal.
 pub use explain::explain;
-pub use interrupt::{INTERRUPTED, interrupt};
-pub use progress::Bar;
+pub use quickstart::{Bar, INTERRUPTED, interrupt};
 
 // The layers of a training program.
 pub use ::data;
@@ -152,7 +149,7 @@ pub mod linalg {
     pub use tensor::linalg::{FftNorm, FftOptions, MatrixNorm, Triangle, TriangularOptions};
 }
 
-// For ops, passes and devices of one's own: these follow the inside and change with it.
+// For custom ops, passes and devices: these follow the inside and change with it.
 pub use ::ir;
 pub use ::runtime;
 #[cfg(feature = "wgpu")]

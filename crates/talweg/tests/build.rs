@@ -318,7 +318,7 @@ impl Page<'_> {
             assert!(Instant::now() < deadline, "{page}\n{}", text(&out.stderr));
         }
     }
-    /// Takes a picture of the page where one is asked for.
+    /// Takes an image of the page where one is asked for.
     fn screenshot(&self) -> std::io::Result<()> {
         match std::env::var("TALWEG_SCREENSHOT") {
             Ok(path) => self.open(&[&format!("--screenshot={path}")]).map(|_| ()),
@@ -331,7 +331,7 @@ impl Page<'_> {
 #[ignore = "compiles a module"]
 fn a_page_classifies_a_drawing() -> Result<()> {
     let case = Case::new()?;
-    // A model that was trained shows more in a picture: `TALWEG_PAGE_MODEL` and `TALWEG_SCREENSHOT`.
+    // A model that was trained shows more in an image: `TALWEG_PAGE_MODEL` and `TALWEG_SCREENSHOT`.
     let model = std::env::var("TALWEG_PAGE_MODEL").unwrap_or_else(|_| "net".into());
     let Some(page) = Page::new(&case, &model, "index.html", "70,60%20210,60%20130,230")? else { return Ok(()) };
     let shown = page.with(&["It is a ", "class=\"best\""])?;

@@ -94,7 +94,7 @@ fn functional() -> Result<Vec<f32>> {
     Ok(losses)
 }
 
-/// The program of the TensorFlow paper, on random pictures.
+/// The program of the TensorFlow paper, on random images.
 fn two_phase() -> Result<Vec<f32>> {
     manual_seed(7);
     let (x_data, labels) = (Tensor::rand([16, 784]), Tensor::randint([16], 0..10));

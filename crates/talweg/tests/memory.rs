@@ -38,7 +38,7 @@ fn a_training_step_takes_the_memory_that_was_planned() {
     let parameters: usize = sizes.windows(2).map(|w| (w[0] + 1) * w[1] * 4).sum();
     assert!(profile.memory.in_place >= 3 * parameters, "{:?} for {parameters} bytes", profile.memory);
     assert!(planned >= 3 * parameters && planned < 6 * parameters, "{:?} for {parameters} bytes", profile.memory);
-    // Beside it the process holds the zeros that both moments began with, kept for whoever asks for as
+    // Beside it the process holds the zeros that both moments began with, kept for the next request of as
     // much next; its code and what the calling thread packs of a product's operands, 14 MB here; and
     // what each other thread packs. What the initial values were drawn from is given back.
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());

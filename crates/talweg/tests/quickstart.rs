@@ -7,7 +7,7 @@ use talweg::nn::train::{Checkpoint, Checkpoints};
 
 fn quickstart(dir: &Path, more: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    c.args(["quickstart", "--epochs", "24", "--pictures", "1000", "--batch", "20", "--dir"]).arg(dir).args(more);
+    c.args(["quickstart", "--epochs", "24", "--images", "1000", "--batch", "20", "--dir"]).arg(dir).args(more);
     c.stdout(Stdio::piped()).stderr(Stdio::piped());
     c
 }
@@ -48,7 +48,7 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
     let said = text(&whole);
     assert!(whole.status.success(), "{said}");
     assert!(said.contains("Accuracy on 2000 digits it has never seen: ") && said.contains("read as "), "{said}");
-    assert!(said.contains("Next: talweg inspect") && said.contains("--epochs 36 --resume"), "{said}");
+    assert!(said.contains("talweg inspect") && said.contains("--epochs 36 --resume"), "{said}");
     let expected = last(&at("whole"));
     assert_eq!(expected.step, 1200);
 
@@ -56,7 +56,7 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
     let said = text(&stopped);
     assert_eq!(stopped.status.code(), Some(INTERRUPTED), "{said}");
     assert!(said.contains("interrupted after step ") && said.contains("saved as "), "{said}");
-    assert!(said.contains("Go on with: talweg quickstart --epochs 24") && said.contains(" --resume"), "{said}");
+    assert!(said.contains("Continue with: talweg quickstart --epochs 24") && said.contains(" --resume"), "{said}");
     assert!((50..1200).contains(&last(&at("stopped")).step));
 
     let killed = disturbed(&at("killed"), "KILL");
@@ -64,7 +64,7 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
 
     for name in ["stopped", "killed"] {
         let again = quickstart(&at(name), &[]).output().unwrap();
-        assert!(!again.status.success() && text(&again).contains("go on with it with --resume"), "{}", text(&again));
+        assert!(!again.status.success() && text(&again).contains("continue it with --resume"), "{}", text(&again));
         let resumed = quickstart(&at(name), &["--resume"]).output().unwrap();
         assert!(resumed.status.success() && text(&resumed).contains("going on after step "), "{}", text(&resumed));
         let found = last(&at(name));

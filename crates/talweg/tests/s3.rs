@@ -1,7 +1,7 @@
 //! Checkpoints in an S3-compatible store: `moto_server` of PyPI's `moto[server]` (`TALWEG_MOTO` names
 //! the program, else it is looked for). Where there is none, the test says so and passes.
 //!
-//! The parts that talk to the store run as processes of their own, with its variables around them.
+//! The parts that talk to the store run as separate processes, with its variables around them.
 
 #![cfg(feature = "s3")]
 
@@ -74,7 +74,7 @@ impl Moto {
         c.args(["--exact", test, "--ignored", "--nocapture"]).env("TALWEG_TEST_URL", url).envs(self.vars());
         c
     }
-    /// Runs a part of the test to its end; answers what it said.
+    /// Runs a part of the test to its end; returns what it said.
     fn run(&self, test: &str, url: &str) -> String {
         let done = self.child(test, url).output().unwrap();
         let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
@@ -98,7 +98,7 @@ fn checkpoints_lie_in_a_bucket() {
     servers_write_their_parts(&moto);
     let said = moto.run("child_cannot_open", "s3://nowhere/x");
     assert!(said.contains("cannot open s3://nowhere/x: there is no bucket nowhere at http://127.0.0.1"), "{said}");
-    // From now on requests must be signed by somebody whom the store knows.
+    // From now on requests must be signed with credentials that the store knows.
     moto.ask("POST", "/moto-api/reset-auth", "0");
     let said = moto.run("child_cannot_open", "s3://runs/x");
     assert!(said.contains("refused the credentials"), "{said}");
@@ -194,7 +194,7 @@ fn child_trains_and_resumes() {
     assert_eq!((found.step, found.tensors), (20, expected.tensors));
 }
 
-/// Trains up to a step, from wherever the folder is; answers the last checkpoint.
+/// Trains up to a step, from wherever the folder is; returns the last checkpoint.
 fn train(folder: &str, steps: usize) -> Checkpoint {
     manual_seed(3);
     let model = Linear::new(784, 10).unwrap();
@@ -224,7 +224,7 @@ fn child_passes_over_what_is_damaged() {
     assert!(found.refused[0].to_string().contains("s3://runs/damaged/step-0000000003"), "{}", found.refused[0]);
 }
 
-/// A job of real processes; answers the fingerprint of its weights.
+/// A job of real processes; returns the fingerprint of its weights.
 fn launch(moto: &Moto, servers: &str, steps: u32) -> String {
     let talweg = std::path::Path::new(env!("CARGO_BIN_EXE_talweg"));
     let done = Command::new(talweg)

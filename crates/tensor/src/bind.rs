@@ -323,7 +323,7 @@ impl Bound {
         Ok(self.stored(results))
     }
 
-    /// Gives variables that are not updated in place their new values; answers what was fetched.
+    /// Gives variables that are not updated in place their new values; returns what was fetched.
     fn stored(&self, mut results: Vec<Buffer>) -> Vec<Buffer> {
         let nothing = || Buffer::Host(Literal::nothing());
         for &a in &self.set {

@@ -1,6 +1,6 @@
 //! Values in blocks, by global index: which rank of a mesh has which block of a value, and values that lie in files.
 //!
-//! A file does not know what mesh it was written on. Whoever reads a range of a value takes the blocks that overlap, one
+//! A file does not know what mesh it was written on. A reader of a range of a value takes the blocks that overlap, one
 //! at a time.
 
 use ir::{Buffer, DType, Error, ErrorKind, Literal, Result, Shape, Storage, Type};
@@ -134,7 +134,7 @@ impl OnDisk {
     }
 }
 
-/// Places of elements within a block.
+/// Offsets of elements within a block.
 struct Rows {
     strides: Vec<usize>,
     first: Vec<usize>,

@@ -239,7 +239,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         std::fs::rename(beside, path)
     })();
     if done.is_err() {
-        // The half-written file is of no use to anybody; the error to report is the first.
+        // The half-written file is useless; the first error is the one to report.
         let _ = std::fs::remove_file(beside);
     }
     done.map_err(fail)
@@ -267,7 +267,7 @@ fn npy_descr(d: DType) -> Option<&'static str> {
     })
 }
 
-/// Writes one tensor as a NumPy file. NumPy has neither bf16 nor floats of 8 bits: cast them first.
+/// Writes one tensor as a NumPy file. NumPy has neither bf16 nor fp8: cast them first.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
     let l = tensor.literal()?;

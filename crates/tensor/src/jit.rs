@@ -246,7 +246,7 @@ pub struct Jit<F> {
 }
 
 /// Makes a function of tensors that is traced once for each key and then replayed. Variables it
-/// reads are read at each call, those it assigns are assigned, and random draws are drawn anew.
+/// reads are read at each call, those it assigns are assigned, and random draws are drawn again.
 /// Gradients collected inside do not outlive the call. A gradient taken of the results runs the
 /// function once more, unless it assigns variables: then none flows.
 ///
@@ -258,7 +258,7 @@ pub struct Jit<F> {
 ///   variable is trained, the gradient that a variable has collected before the call;
 /// - of the device, the passes added to its engine, `check_numerics` and the precision of products.
 ///
-/// So a call after `model.train(false)` is traced anew, and both traces are kept. Everything else is
+/// So a call after `model.train(false)` is traced again, and both traces are kept. Everything else is
 /// frozen as it was when traced, as in JAX: host control flow, captured tensors that are no
 /// variables, fields of structs.
 ///

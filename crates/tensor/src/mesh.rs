@@ -45,7 +45,7 @@ enum Task {
     Search(Box<Search>),
 }
 
-/// Ranks that nobody has started: a step can be cut over them, but not run.
+/// Ranks that were not started: a step can be cut over them, but not run.
 pub(crate) struct Absent {
     pub size: usize,
     /// The distance between two of them in the mesh.
@@ -315,7 +315,7 @@ impl MeshScope {
             let shape = &graph.nodes[i as usize].outs[0].shape;
             if matches!(role, Role::Argument) && shape.first() == Some(&rows) {
                 let mut rest = rows / pipe.micros;
-                // A part of no rows helps nobody.
+                // A part of no rows is useless.
                 placed.spec.dims[0].retain(|a| {
                     let n = self.mesh.size(*a - 1);
                     let fits = rest >= n;

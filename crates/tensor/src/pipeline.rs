@@ -260,7 +260,7 @@ impl Pipeline {
             once.extend(joined.into_iter().map(|b| (into, b)));
         }
         if held.iter().any(|h| !h.is_empty()) {
-            return Err(Error::bug("values of a microbatch that nobody used"));
+            return Err(Error::bug("unused values of a microbatch"));
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ pub fn is_tracing() -> bool {
 }
 
 /// Says that a value must be computed at every run of the function that is traced, whether or not
-/// anybody asks for it: computing it is seen by other processes.
+/// it is read: computing it is seen by other processes.
 pub fn note_effect(value: &Tensor) {
     if let Ok(v) = value.value() {
         TRACE.with_borrow_mut(|t| t.iter_mut().for_each(|t| t.effects.push(v.clone())));

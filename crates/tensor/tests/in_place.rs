@@ -1,4 +1,4 @@
-//! Variables are updated in place where nobody can see it, and a step that fails changes nothing.
+//! Variables are updated in place where it cannot be observed, and a step that fails changes nothing.
 
 use cpu as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

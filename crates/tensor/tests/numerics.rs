@@ -1,4 +1,4 @@
-//! NaN hunting names the line that made the first bad value. A test file of its own, as the switch
+//! NaN hunting names the line that made the first bad value. A separate test file, because the switch
 //! is one for the whole process.
 
 use cpu as _;

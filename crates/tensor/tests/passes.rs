@@ -23,7 +23,7 @@ fn each(op: &str, f: impl Fn(&[Tensor]) -> Tensor) -> impl FnMut(&Value) -> Resu
 fn a_rule_puts_another_value_in_the_place_of_one() {
     let (x, unused) = (placeholder("x", [3], DType::F32), placeholder("unused", [2], DType::F32));
     let mut g = graph_of(&(x.exp() + unused.sum([0])));
-    // What nobody uses any more stays an input: those who run the graph count on it.
+    // An unused input stays an input: the caller of the graph binds it.
     g = g.rewrite(each("add", |x| x[0].clone())).unwrap();
     assert_eq!((g.inputs.len(), g.nodes.len()), (2, 3));
     let twice = g.rewrite(each("exp", |x| &x[0] + Tensor::from([1.0f32, 2.0, 3.0]))).unwrap();

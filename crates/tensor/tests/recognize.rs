@@ -92,7 +92,7 @@ fn its_gradients_do_too() {
 fn other_programs_are_left_alone() {
     let args = operands();
     let refs: Vec<&Tensor> = args[..3].iter().collect();
-    // The weights are a result of their own.
+    // The weights are their own result.
     let weights = jit(|a: &[Tensor]| {
         let w = (a[0].matmul(a[1].t()) * 0.25).softmax(-1);
         Ok(vec![w.matmul(&a[2]), w])

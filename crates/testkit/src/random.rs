@@ -432,7 +432,7 @@ fn given(s: &Sample, at: usize) -> Option<Sample> {
     Some(out)
 }
 
-/// Without dead nodes and without inputs that nobody uses.
+/// Without dead nodes and unused inputs.
 fn tidied(s: &Sample) -> Option<Sample> {
     let pruned = passes::prune(&s.graph);
     let uses = pruned.uses();

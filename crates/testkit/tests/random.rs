@@ -53,7 +53,7 @@ fn disagreement(engine: &Engine, s: &Sample) -> Option<String> {
 }
 
 fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().map(|v| v.parse().expect("a whole number"));
+    let number = |name: &str| std::env::var(name).ok().map(|v| v.parse().expect("an integer"));
     match number("TALWEG_SEED") {
         Some(seed) => vec![seed],
         None => (0..number("TALWEG_SEEDS").unwrap_or(SEEDS)).collect(),

@@ -26,7 +26,36 @@ const BANNED: &[(&str, &str)] = &[
     ("turned in memory", "transposed"),
     ("behind the product", "in the epilogue"),
     ("puts into the caches", "writes to the KV cache"),
+    ("everybody", "every rank, every worker, all users"),
+    ("whole numbers", "integers"),
+    ("whole number", "an integer"),
+    ("truth values", "booleans"),
+    ("truth value", "a boolean"),
+    ("whole copy", "complete copy"),
+    ("whole copies", "complete copies"),
 ];
+
+/// Crates and packages whose comments and messages keep to the field's words as the pages do.
+const SPOKEN: &[&str] = &[
+    "crates/data/",
+    "crates/dist/",
+    "crates/ir/",
+    "crates/model/",
+    "crates/net/",
+    "crates/nn/",
+    "crates/quickstart/",
+    "crates/runtime/",
+    "crates/tensor/",
+];
+
+/// Checks the comments and messages of a source file: the paraphrases that are wrong in pages are wrong there.
+pub fn source(file: &str, text: &str, bad: &mut Vec<String>) {
+    if SPOKEN.iter().any(|dir| file.starts_with(dir)) {
+        for (i, line) in text.lines().enumerate() {
+            bad.extend(paraphrases(line).map(|message| format!("{file}:{}: {message}", i + 1)));
+        }
+    }
+}
 
 /// Pages without sentences: lists of PyTorch's names.
 const LISTS: &[&str] = &["torch.md"];
@@ -128,18 +157,20 @@ fn faults(text: &str) -> Vec<String> {
             out.push(format!("a sentence of {words} words; at most {SENTENCE_WORDS_MAX}: {}", start(&sentence)));
         }
     }
-    let lower = shown.to_lowercase();
-    let is_word = |at: usize, len: usize| {
+    out.extend(paraphrases(&shown));
+    out
+}
+
+/// The paraphrases in a text, each with its term.
+fn paraphrases(text: &str) -> impl Iterator<Item = String> {
+    let lower = text.to_lowercase();
+    let is_word = |lower: &str, at: usize, len: usize| {
         let before = lower[..at].chars().next_back();
         let after = lower[at + len..].chars().next();
-        ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+        ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '_')
     };
-    for (phrase, instead) in BANNED {
-        if lower.match_indices(phrase).any(|(at, _)| is_word(at, phrase.len())) {
-            out.push(format!("\"{phrase}\": {instead}"));
-        }
-    }
-    out
+    let is_in = move |phrase: &str| lower.match_indices(phrase).any(|(at, _)| is_word(&lower, at, phrase.len()));
+    BANNED.iter().filter(move |(phrase, _)| is_in(phrase)).map(|(phrase, term)| format!("\"{phrase}\": {term}"))
 }
 
 /// The text as a reader sees it: a code span is one word, a link its words.
@@ -218,5 +249,12 @@ mod tests {
     fn paraphrases_are_named_with_their_term() {
         assert_eq!(check("Whoever reads it."), ["docs/x.md:1: \"whoever\": name the process or the user"]);
         assert_eq!(check("The `nobody` user."), [""; 0]);
+        let said = |file: &str| {
+            let mut bad = Vec::new();
+            source(file, "//! A line.\n/// Whole numbers.\nfn whole_numbers() {}\n", &mut bad);
+            bad
+        };
+        assert_eq!(said("crates/nn/src/x.rs"), ["crates/nn/src/x.rs:2: \"whole numbers\": integers"]);
+        assert_eq!(said("crates/cpu/src/x.rs"), [""; 0]);
     }
 }

@@ -52,7 +52,7 @@ pub fn check() -> Result<Option<String>, String> {
     Ok(flaky)
 }
 
-/// A library of others that tests compare with or talk to, in an environment of its own.
+/// A library of others that tests compare with or talk to, in its own environment.
 pub struct Peer {
     /// What is tested.
     pub what: &'static str,

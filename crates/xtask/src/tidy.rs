@@ -28,12 +28,30 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("nn", &["ir", "tensor", "data", "nn-derive"], &["data", "cpu"]),
     ("llm", &["ir", "tensor", "nn", "serve"], &["cpu"]),
     ("parallel", &["ir", "sim", "tensor", "data", "dist", "nn"], &["cpu", "testkit"]),
+    ("quickstart", &["cpu", "tensor", "nn", "data"], &[]),
     ("bench", &["runtime", "cpu", "cuda", "tensor", "model", "nn"], &[]),
     (
         "talweg",
         &[
-            "ir", "passes", "runtime", "cpu", "cuda", "wgpu", "sim", "tensor", "model", "onnx", "edge", "serve", "llm",
-            "nn", "data", "dist", "parallel", "bench",
+            "ir",
+            "passes",
+            "runtime",
+            "cpu",
+            "cuda",
+            "wgpu",
+            "sim",
+            "tensor",
+            "model",
+            "onnx",
+            "edge",
+            "serve",
+            "llm",
+            "nn",
+            "data",
+            "dist",
+            "parallel",
+            "quickstart",
+            "bench",
         ],
         &["testkit"],
     ),
@@ -111,7 +129,10 @@ pub fn check() -> Result<(), String> {
         texts.push((file.display().to_string(), read(&file)?));
     }
     let rows = crate::names::rows(&texts);
-    texts.iter().for_each(|(path, text)| crate::names::check(path, text, &rows, &mut bad));
+    for (path, text) in &texts {
+        crate::names::check(path, text, &rows, &mut bad);
+        crate::prose::source(path, text, &mut bad);
+    }
     let pages = crate::prose::pages(files_of)?;
     bad.extend(crate::book::unlisted(&pages)?);
     for file in pages {

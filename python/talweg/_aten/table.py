@@ -325,7 +325,7 @@ RANDOM = {"native_dropout", "rand", "rand_like", "randn", "randn_like", "bernoul
 
 
 def _indexed(indices):
-    need(not any(i is not None and i.dtype in (tw.bool, tw.uint8) for i in indices), "an index by truth values")
+    need(not any(i is not None and i.dtype in (tw.bool, tw.uint8) for i in indices), "a boolean index")
     return tuple(slice(None) if i is None else i for i in indices)
 
 
@@ -341,7 +341,7 @@ def index(x, indices):
 @row("index_put", "_unsafe_index_put")
 def index_put(x, indices, values, accumulate=False):
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype == tw.bool:
-        need(values.ndim == 0 and not accumulate, "an index by truth values")
+        need(values.ndim == 0 and not accumulate, "a boolean index")
         mask = indices[0].reshape(tuple(indices[0].shape) + (1,) * (x.ndim - indices[0].ndim))
         return tw.where(mask, values.to(x.dtype), x)
     _indexed(indices)

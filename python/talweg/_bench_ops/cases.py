@@ -9,7 +9,7 @@ from typing import Any
 #
 # A group that ends in "!" has no gradient here; one that ends in "~" takes floats alone. An input is its name, its
 # kind and its shape. Kinds: none is normal numbers, "+" lie in 0.6..1.4, "~" in -1..1, "%" in 0.01..1 and has no
-# gradient, "<H" are indices below H, "?" are truth values. n(x) is x times `--scale`.
+# gradient, "<H" are indices below H, "?" are booleans. n(x) is x times `--scale`.
 TABLE = """
 loss~ | cross_entropy | F.cross_entropy(a, i) | i<50257 n(2048); a n(2048),50257
 loss~ | cross_entropy_small | F.cross_entropy(a, i) | i<1000 n(8192); a n(8192),1000

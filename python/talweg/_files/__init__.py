@@ -404,7 +404,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         raise value_error(f"frombuffer: count is positive, or -1 for all that is left, not {count}")
     left = view.nbytes - offset
     if count < 0 and left % raw.itemsize:
-        raise value_error(f"frombuffer: {left} bytes are no whole number of elements of {raw.itemsize} bytes")
+        raise value_error(f"frombuffer: {left} bytes are not a multiple of the element size of {raw.itemsize} bytes")
     count = left // raw.itemsize if count < 0 else count
     if count * raw.itemsize > left:
         raise value_error(f"frombuffer: {count} elements of {raw.itemsize} bytes are more than the {left} bytes from {offset} on")

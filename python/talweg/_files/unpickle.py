@@ -1,4 +1,4 @@
-"""Reads a pickle as data: an interpreter of its own, in which no name is looked up in a module and nothing is called but
+"""Reads a pickle as data: its own interpreter, in which no name is looked up in a module and nothing is called but
 the functions of a given table. Whatever else a file asks for is an error that names it.
 
 Every opcode of protocols 0 to 5 that can make data is known. Nothing recurses, and nothing is allocated on a file's

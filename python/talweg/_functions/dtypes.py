@@ -65,7 +65,7 @@ def finfo(type: "DTypeLike | None" = None) -> _Info:
     d = get_default_dtype() if type is None else of(type)
     d = dtype(PARTS.get(d.name, d.name))
     if d.name not in FLOATS:
-        raise type_error(f"finfo: {d} is not a float type; iinfo is for whole numbers")
+        raise type_error(f"finfo: {d} is not a float type; iinfo is for integers")
     bits, eps, largest, smallest = FLOATS[d.name]
     limits = {"eps": eps, "max": largest, "min": -largest, "tiny": smallest, "smallest_normal": smallest}
     return _Info("finfo", resolution=10.0 ** -_digits(eps), bits=bits, dtype=d, **limits)
@@ -111,7 +111,7 @@ def promote_types(type1: "DTypeLike", type2: "DTypeLike") -> "dtype":
 
 @public(method=False)
 def can_cast(from_: "DTypeLike", to: "DTypeLike") -> bool:
-    """True if a type may be converted to another in place: not from a float to a whole number, nor from complex to real.
+    """True if a type may be converted to another in place: not from a float to an integer, nor from complex to real.
 
     >>> tw.can_cast(tw.float64, tw.float32), tw.can_cast(tw.float32, tw.int64)
     (True, False)
@@ -159,7 +159,7 @@ def get_default_dtype() -> "dtype":
 
 @public(method=False)
 def set_default_dtype(d: "DTypeLike") -> None:
-    """Makes a float type the one of numbers and factories without one. Functions of whole numbers return ``float32``.
+    """Makes a float type the one of numbers and factories without one. Functions of integers return ``float32``.
 
     >>> tw.set_default_dtype(tw.float64)
     >>> tw.tensor(0.5).dtype, tw.zeros(1).dtype

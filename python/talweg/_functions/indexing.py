@@ -45,7 +45,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Te
 
 @public
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
-    """Values put at places along a dimension; ``reduce`` is ``"add"`` or ``"multiply"``.
+    """Values written at indices along a dimension; ``reduce`` is ``"add"`` or ``"multiply"``.
 
     >>> tw.scatter(tw.zeros(3), 0, tw.tensor([2, 0]), tw.tensor([1.0, 5.0])).tolist()
     [5.0, 0.0, 1.0]
@@ -64,7 +64,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 
 @public
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
-    """Values added at places along a dimension.
+    """Values added at indices along a dimension.
 
     >>> tw.scatter_add(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0])).tolist()
     [0.0, 3.0]
@@ -77,7 +77,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
 
 @public
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
-    """Values combined at places along a dimension, by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+    """Values combined at indices along a dimension, by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
     >>> tw.scatter_reduce(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0]), "amax").tolist()
     [0.0, 2.0]
@@ -102,7 +102,7 @@ def _slices(input: Tensor, dim: int, index: Any, source: Tensor) -> tuple[Tensor
 
 @public
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
-    """Slices, times ``alpha``, added at places along a dimension.
+    """Slices, times ``alpha``, added at indices along a dimension.
 
     >>> tw.index_add(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2), alpha=3).tolist()
     [[0.0, 0.0], [3.0, 3.0]]
@@ -114,7 +114,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 @public
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
-    """Slices put at places along a dimension.
+    """Slices written at indices along a dimension.
 
     >>> tw.index_copy(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2)).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
@@ -125,7 +125,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
 
 @public
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
-    """One value in the slices at places along a dimension.
+    """One value in the slices at indices along a dimension.
 
     >>> tw.index_fill(tw.zeros(2, 2), 0, tw.tensor([1]), 5.0).tolist()
     [[0.0, 0.0], [5.0, 5.0]]
@@ -140,7 +140,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
 
 @public
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
-    """Slices combined at places along a dimension, by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+    """Slices combined at indices along a dimension, by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
     >>> tw.index_reduce(tw.ones(2), 0, tw.tensor([1, 1]), tw.tensor([3.0, 2.0]), "prod").tolist()
     [1.0, 6.0]
@@ -168,14 +168,14 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
 
 
 def _flat_places(input: Tensor, indices: Sequence[Any]) -> Tensor:
-    """The places in the flat tensor that an index by tensors chooses."""
+    """The flat indices that an index by tensors selects."""
     numbered = _native.arange(numel(input.shape)).reshape(input.shape)
     return numbered[tuple(slice(None) if i is None else i for i in indices)]
 
 
 @public
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-    """Values put, or added, at places that tensors of indices choose.
+    """Values written or added at the elements that index tensors select.
 
     >>> tw.index_put(tw.zeros(2, 2), (tw.tensor([0, 1]), tw.tensor([1, 0])), tw.tensor([5.0, 6.0])).tolist()
     [[0.0, 5.0], [6.0, 0.0]]
@@ -188,7 +188,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
 
 @public
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
-    """Values put, or added, at places of the flat tensor; negative places count from the end.
+    """Values written or added at flat indices; negative indices count from the end.
 
     >>> tw.put(tw.zeros(3), tw.tensor([0, -1]), tw.tensor([5.0, 6.0])).tolist()
     [5.0, 0.0, 6.0]
@@ -233,7 +233,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
 
 @public
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first ``size`` places of elements that are not zero, filled up with ``fill_value``.
+    """The first ``size`` indices of nonzero elements, padded with ``fill_value``.
 
     >>> tw.nonzero_static(tw.tensor([0, 1]), size=2).tolist()
     [[1], [-1]]

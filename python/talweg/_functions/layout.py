@@ -140,7 +140,7 @@ def flipud(input: Any) -> Tensor:
 
 @public
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned by ``k`` quarters from the first dimension toward the second.
+    """Rotated by ``k`` quarters from the first dimension toward the second.
 
     >>> tw.rot90(tw.tensor([[1, 2], [3, 4]])).tolist()
     [[2, 4], [1, 3]]
@@ -196,7 +196,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
 ) -> tuple[Tensor, ...]:
-    """Parts along a dimension: so many of nearly one size, or between places.
+    """Parts along a dimension: so many of nearly one size, or between indices.
 
     >>> [t.tolist() for t in tw.tensor_split(tw.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
@@ -362,7 +362,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 @public(method=False)
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """Places in a flat tensor as places along each dimension of a shape.
+    """Flat indices as indices along each dimension of a shape.
 
     >>> [t.item() for t in tw.unravel_index(tw.tensor(5), (2, 3))]
     [1, 2]

@@ -227,7 +227,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-06, keepdi
 
 @public(method=False)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
-    """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``.
+    """Depth-to-space: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``.
 
     >>> tw.pixel_shuffle(tw.ones(1, 4, 1, 1), 2).shape
     talweg.Size([1, 1, 2, 2])
@@ -237,7 +237,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
 
 @public(method=False)
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
-    """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``.
+    """Space-to-depth: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``.
 
     >>> tw.pixel_unshuffle(tw.ones(1, 1, 2, 2), 2).shape
     talweg.Size([1, 4, 1, 1])

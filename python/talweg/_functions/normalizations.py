@@ -1,4 +1,4 @@
-"""Normalizations that return their statistics, and samplers of pictures, by the names of PyTorch's operators."""
+"""Normalizations that return their statistics, and samplers of images, by the names of PyTorch's operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -100,7 +100,7 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
 
 @public(method=False)
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    """``grid_sampler`` of pictures.
+    """``grid_sampler`` of images.
 
     >>> tw.grid_sampler_2d(tw.ones(1, 1, 2, 2), tw.zeros(1, 1, 1, 2), 0, 0, False).tolist()
     [[[[1.0]]]]

@@ -30,12 +30,12 @@ class Generator:
         self._state = (67280421310721, 0)
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Begins anew."""
+        """Starts over."""
         self._state = (int(seed) % 2**64, 0)
         return self
 
     def seed(self) -> int:
-        """Begins anew with a seed from the system, which it returns."""
+        """Starts over with a seed from the system, which it returns."""
         self.manual_seed(int.from_bytes(os.urandom(7), "little"))
         return self.initial_seed()
 
@@ -112,7 +112,7 @@ def from_generator(generator: Any) -> Any:
 
 @public(method=False)
 def manual_seed(seed: int) -> Generator:
-    """Begins the random numbers of this thread anew; returns its generator.
+    """Seeds the generator of this thread; returns its generator.
 
     >>> tw.manual_seed(0).initial_seed()
     0
@@ -122,7 +122,7 @@ def manual_seed(seed: int) -> Generator:
 
 @public(method=False)
 def seed() -> int:
-    """Begins the random numbers of this thread anew with a seed from the system, which it returns.
+    """Seeds the generator of this thread with a seed from the system, which it returns.
 
     >>> tw.seed() == tw.initial_seed()
     True

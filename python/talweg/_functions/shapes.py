@@ -326,7 +326,7 @@ def expand_as(input: "Tensor", other: "Tensor") -> "Tensor":
 
 @public
 def round(input: "Tensor", *, decimals: int = 0) -> "Tensor":
-    """The nearest whole number, halves to the even one; or so many decimals.
+    """The nearest integer, halves to the even one; or so many decimals.
 
     >>> tw.round(tw.tensor([1.25, 2.5]), decimals=1)
     tensor([1.2000, 2.5000])

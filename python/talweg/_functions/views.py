@@ -49,7 +49,7 @@ def as_strided_scatter(
 
 
 def _written(input: Tensor, chosen: Tensor, src: Tensor) -> Tensor:
-    """The tensor with other values at chosen places of its flat form."""
+    """The tensor with other values at flat indices."""
     if tuple(chosen.shape) != tuple(src.shape):
         raise value_error(f"src must have shape {tuple(chosen.shape)}, not {tuple(src.shape)}")
     flat = _ops.index_copy(input.reshape(-1), 0, chosen.reshape(-1), src.astype(input.dtype).reshape(-1))

@@ -47,7 +47,7 @@ def _bits(x):
     unsigned, wide = _unsigned(width), tw.float64 if width == 64 else tw.float32
     is_finite = tw.isfinite(x)
     size = tw.where(is_finite, x, tw.zeros_like(x)).abs().to(wide)
-    # Scaled so that the mantissa is a whole number. Powers come from a table, which is exact.
+    # Scaled so that the mantissa is an integer. Powers come from a table, which is exact.
     _, exponent = tw.frexp(size)
     field = tw.clamp(exponent.to(tw.int64) + (bias - 1), 0, 2 * bias)
     field = tw.where(size == 0, tw.zeros_like(field), field)

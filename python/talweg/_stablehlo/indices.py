@@ -1,4 +1,4 @@
-"""Rows of indexing: gather, scatter, slices at computed places, sort."""
+"""Rows of indexing: gather, scatter, slices at computed indices, sort."""
 
 # mypy: ignore-errors
 import math
@@ -13,7 +13,7 @@ def _index(x):
     return x if x.dtype == tw.int64 else x.to(tw.int64)
 
 
-# ---- slices at computed places
+# ---- slices at computed indices
 
 
 def _starts(starts, shape, sizes):
@@ -260,7 +260,7 @@ def _written(node, block, rows, flat, update, run):
     if kind in ("add", "multiply", "maximum", "minimum"):
         return _written_by(kind, rows, flat, update)
     # Any other function of the element and the update, each once.
-    need(node.attrs.get("unique_indices"), "a scatter with a function of its own at indices that may repeat")
+    need(node.attrs.get("unique_indices"), "a scatter with its own function at indices that may repeat")
     made = tensor(run(block, [one("take", [rows, flat], axis=0), update])[0])
     return one("index_copy", [rows, flat, made.expand(*update.shape)], axis=0)
 

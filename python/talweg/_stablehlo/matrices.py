@@ -22,10 +22,10 @@ def triangular_solve(node, a, b):
     return _solved(a, b, t["left_side"], t["lower"], t["unit_diagonal"], t["transpose_a"])
 
 
-def _solved(a, b, left, lower, unit, turned):
+def _solved(a, b, left, lower, unit, transposed):
     """X with op(A) X = B, or with X op(A) = B."""
-    if turned != "NO_TRANSPOSE":
-        a = _adjoint(a) if turned == "ADJOINT" else a.transpose(-2, -1)
+    if transposed != "NO_TRANSPOSE":
+        a = _adjoint(a) if transposed == "ADJOINT" else a.transpose(-2, -1)
         lower = not lower
     if not left:
         return _solved(a.transpose(-2, -1), b.transpose(-2, -1), True, not lower, unit, "NO_TRANSPOSE").transpose(-2, -1)
@@ -50,8 +50,8 @@ def _potrf(node, a):
 
 def _trsm(node, a, b):
     s = _settings(node)
-    turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[s["trans_x"]]
-    return _solved(a, b, s["side"] == "L", s["uplo"] == "L", s["diag"] == "U", turned)
+    transposed = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[s["trans_x"]]
+    return _solved(a, b, s["side"] == "L", s["uplo"] == "L", s["diag"] == "U", transposed)
 
 
 def _getrf(node, a):

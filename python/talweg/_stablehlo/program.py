@@ -191,7 +191,7 @@ class JaxProgram(Module):
 
 
 def _is_weight(value):
-    """Whether a constant is kept as a weight: not one that is known, or the same number in all places."""
+    """Whether a constant is kept as a weight: not one that is known, or the same value everywhere."""
     if value.size <= KNOWN_MAX and (value.dtype.kind in "iub" or value.ndim == 0):
         return False
     return value.size > 0 and value.tobytes() != value.reshape(-1)[:1].tobytes() * value.size

@@ -66,7 +66,7 @@ def tensor(x):
 
 
 def splat(value, shape, dtype):
-    """One number in all places."""
+    """One value everywhere."""
     return tw.full((), value, dtype=dtype).expand(*shape) if shape else tw.full((), value, dtype=dtype)
 
 
@@ -487,7 +487,7 @@ def dynamic_pad(node, x, value, lo, hi, interior):
 
 
 def padded(x, value, lo, hi, interior=None):
-    """With a border of a value, known or not, and places between the elements; negative widths crop."""
+    """With a border of a value, known or not, and interior padding; negative widths crop."""
     lo, hi = [int(n) for n in lo], [int(n) for n in hi]
     interior = [int(n) for n in interior] if interior is not None else [0] * x.ndim
     if not any(lo) and not any(hi) and not any(n and d > 1 for n, d in zip(interior, x.shape)):

@@ -101,7 +101,7 @@ def _has_values_of(name, run, inputs, result, constants, type):
 
 
 def _scalar(constant):
-    """The number of a constant that is the same in all places."""
+    """The number of a constant that is the same everywhere."""
     value = constant.attrs["value"]
     first = value.reshape(-1)[:1]
     if not math.prod(value.shape) or value.tobytes() != first.tobytes() * value.size:

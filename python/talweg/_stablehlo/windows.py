@@ -21,7 +21,7 @@ _IDENTITY = {
 
 
 def _kind(block, dtype):
-    """The operator of a reduction; of truth values, one of integers."""
+    """The operator of a reduction; of booleans, one of integers."""
     kind = kind_of(block)
     if dtype == tw.bool:
         return {"add": "maximum", "or": "maximum", "multiply": "minimum", "and": "minimum"}.get(kind, kind)
@@ -134,7 +134,7 @@ class _Windows:
         return padded(x, value, [p[0] for p in self.padding], [p[1] for p in self.padding], [d - 1 for d in self.base])
 
     def of(self, x):
-        """The windows of a tensor with its border: their places, then one axis of their elements."""
+        """The windows of a tensor with its border: their positions, then one axis of their elements."""
         rank, count = x.ndim, 1
         for axis, (n, stride, dilation) in enumerate(zip(self.sizes, self.strides, self.dilations)):
             reach = (n - 1) * dilation + 1

@@ -21,7 +21,7 @@ def astype(x: "Array", dtype: Any, /, *, copy: bool = True, device: Any = None) 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """True if a type converts to another without loss by promotion."""
     a, to = dtypes.of(from_), dtype_(to)
-    # Floats of 8 bits promote with nothing.
+    # fp8 promote with nothing.
     return a == to or ("float8" not in a.name + to.name and _native.promote(a, to) == to)
 
 

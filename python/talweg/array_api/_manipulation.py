@@ -71,7 +71,7 @@ def matrix_transpose(x: "Array", /) -> "Array":
 
 
 def moveaxis(x: "Array", source: Any, destination: Any, /) -> "Array":
-    """Axes moved to other places; the others keep their order."""
+    """Axes moved to other positions; the others keep their order."""
     return ops.moveaxis(x, source, destination)
 
 

@@ -48,7 +48,7 @@ def svdvals(x: "Array", /) -> "Array":
 def vector_norm(x: "Array", /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> "Array":
     """The norm of vectors along axes."""
     if axis == ():
-        # Every element is a vector of its own.
+        # Every element is its own vector.
         return ops.ne(x, 0).astype(ops.abs(x).dtype) if ord == 0 else ops.abs(x)
     return ops.vector_norm(x, ord, axis, keepdims)
 

@@ -1,4 +1,4 @@
-"""Readers of files, pictures with their augmentation, text with tokenizers; ``transforms`` and ``datasets`` have
+"""Readers of files, images with their augmentation, text with tokenizers; ``transforms`` and ``datasets`` have
 torchvision's names. Batches are made by ``tw.utils.data.DataLoader``."""
 
 import os

@@ -27,14 +27,14 @@ def _missing(what: str, files: Sequence[str], places: Sequence[Path], source: st
 
 
 class VisionDataset(Dataset[Any]):
-    """Pictures with what belongs to them: ``transform`` changes the picture, ``target_transform`` the rest."""
+    """Images with what belongs to them: ``transform`` changes the image, ``target_transform`` the rest."""
 
     def __init__(self, root: Any, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None) -> None:
         self.root, self.transform, self.target_transform = root, transform, target_transform
 
-    def _changed(self, picture: Any, target: Any) -> tuple[Any, Any]:
-        picture = picture if self.transform is None else self.transform(picture)
-        return picture, target if self.target_transform is None else self.target_transform(target)
+    def _changed(self, image: Any, target: Any) -> tuple[Any, Any]:
+        image = image if self.transform is None else self.transform(image)
+        return image, target if self.target_transform is None else self.target_transform(target)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root}, {len(self)} examples)"  # type: ignore[arg-type]
@@ -75,8 +75,8 @@ class MNIST(VisionDataset):
         self.data, targets = (_native.read_idx(os.fspath(f)) for f in found)  # type: ignore[arg-type]
         self.targets: Tensor = targets.to("int64")
         if self.data.ndim != 3 or self.targets.shape != (len(self.data),):
-            raise FormatError(_native.located(f"{name}: labels {tuple(targets.shape)} do not fit pictures {tuple(self.data.shape)}"))
-        self._pictures, self._labels = np.asarray(self.data), self.targets.tolist()
+            raise FormatError(_native.located(f"{name}: labels {tuple(targets.shape)} do not fit images {tuple(self.data.shape)}"))
+        self._images, self._labels = np.asarray(self.data), self.targets.tolist()
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -87,11 +87,11 @@ class MNIST(VisionDataset):
         return len(self._labels)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self._changed(np.array(self._pictures[index]), self._labels[index])
+        return self._changed(np.array(self._images[index]), self._labels[index])
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes, in the files of ``MNIST`` under ``root/FashionMNIST/raw``, ``root/raw`` or ``root``."""
+    """Images of clothes, in the files of ``MNIST`` under ``root/FashionMNIST/raw``, ``root/raw`` or ``root``."""
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
     _source = "https://github.com/zalandoresearch/fashion-mnist"
@@ -105,11 +105,11 @@ class KMNIST(MNIST):
 
 
 def _refused(_storage: Any) -> memoryview:
-    raise FormatError("a batch of pictures holds no tensors of PyTorch's")
+    raise FormatError("a batch of images holds no tensors of PyTorch's")
 
 
 class CIFAR10(VisionDataset):
-    """Small color pictures, from ``root/cifar-10-batches-py`` (whose pickles are read as data) or
+    """Small color images, from ``root/cifar-10-batches-py`` (whose pickles are read as data) or
     ``root/cifar-10-batches-bin``.
 
     ``data`` is an array ``[n, 32, 32, 3]``, ``targets`` a list; an example is an array ``[32, 32, 3]`` and an int.
@@ -144,7 +144,7 @@ class CIFAR10(VisionDataset):
     def _binary(self, path: Path) -> tuple[np.ndarray, Sequence[int]]:
         rows = np.frombuffer(path.read_bytes(), "uint8")
         if not len(rows) or len(rows) % (3072 + self._labels):
-            raise FormatError(_native.located(f"{path}: {len(rows)} bytes are no pictures of {3072 + self._labels} bytes each"))
+            raise FormatError(_native.located(f"{path}: {len(rows)} bytes are no images of {3072 + self._labels} bytes each"))
         rows = rows.reshape(-1, 3072 + self._labels)
         return rows[:, self._labels :], rows[:, self._labels - 1].tolist()
 
@@ -155,9 +155,9 @@ class CIFAR10(VisionDataset):
             found = {k.decode() if isinstance(k, bytes) else k: v for k, v in found.items()}
             data, labels = found["data"], found[self._key]
             if data.dtype != np.uint8 or data.shape != (len(labels), 3072):
-                raise FormatError(f"pictures of shape {data.shape} do not fit {len(labels)} labels")
+                raise FormatError(f"images of shape {data.shape} do not fit {len(labels)} labels")
         except (FormatError, KeyError, AttributeError, TypeError) as e:
-            raise FormatError(_native.located(f"{path}: this is no batch of pictures: {e}")) from None
+            raise FormatError(_native.located(f"{path}: this is no batch of images: {e}")) from None
         return data, labels
 
     class_to_idx = MNIST.class_to_idx
@@ -230,8 +230,8 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """PNG and JPEG pictures in folders, one folder a class. An example is an array ``[height, width, 3]`` and an int;
-    pictures of different sizes need a transform before they can be stacked."""
+    """PNG and JPEG images in folders, one folder a class. An example is an array ``[height, width, 3]`` and an int;
+    images of different sizes need a transform before they can be stacked."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class ImageFolder(DatasetFolder):
 
 
 class CocoCaptions(VisionDataset):
-    """Pictures with their captions, from a folder and COCO's JSON file of annotations. An example is an array
+    """Images with their captions, from a folder and COCO's JSON file of annotations. An example is an array
     ``[height, width, 3]`` and a list of strings."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Scaling of pictures: each side by a matrix of weights."""
+"""Scaling of images: each side by a matrix of weights."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -51,7 +51,7 @@ def resized(planes: np.ndarray, height: int, width: int, mode: str = "bilinear",
     """``[..., height, width]`` scaled to another size, in the same element type."""
     h, w = planes.shape[-2:]
     if height < 1 or width < 1 or not planes.size:
-        raise value_error(f"a picture of {h} × {w} cannot be scaled to {height} × {width}")
+        raise value_error(f"an image of {h} × {w} cannot be scaled to {height} × {width}")
     if (h, w) == (height, width):
         return planes
     values = planes.astype("float32" if planes.dtype != np.float64 else "float64")

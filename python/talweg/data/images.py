@@ -1,4 +1,4 @@
-"""Pictures: decoding, and augmentation with the randomness of a seed, an epoch and an index."""
+"""Images: decoding, and augmentation with the randomness of a seed, an epoch and an index."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..errors import FileError
 from ..utils.data import Dataset
 
 
-def decode_image(content: bytes, mode: str = "RGB", name: str = "picture") -> Tensor:
+def decode_image(content: bytes, mode: str = "RGB", name: str = "image") -> Tensor:
     """The content of a PNG or JPEG file as ``uint8[channels, height, width]``: three channels, or with ``"GRAY"`` one.
 
     >>> decode_image(encode_png(tw.zeros(1, 4, 5, dtype=tw.uint8))).shape
@@ -61,14 +61,14 @@ def encode_png(image: Any) -> bytes:
 
 
 class Augment:
-    """Steps that are applied to a picture in order, as in Rust: the same seed, epoch and index give the same picture in
+    """Steps that are applied to an image in order, as in Rust: the same seed, epoch and index give the same image in
     both languages.
 
-    A picture is an array or tensor of uint8, ``[height, width]`` or ``[height, width, channels]``.
+    An image is an array or tensor of uint8, ``[height, width]`` or ``[height, width, channels]``.
 
-    >>> pictures, _ = tw.utils.data.digits(2)
+    >>> images, _ = tw.utils.data.digits(2)
     >>> augment = Augment().crop(28, 28, padding=2).flip(0.5).normalize([0.5], [0.25])
-    >>> augment(pictures[0], seed=7, epoch=0, index=0).shape
+    >>> augment(images[0], seed=7, epoch=0, index=0).shape
     talweg.Size([1, 28, 28])
     """
 
@@ -81,15 +81,15 @@ class Augment:
         return made
 
     def crop(self, height: int, width: int, padding: int = 0) -> "Augment":
-        """Cuts out a part at a random place, after adding a black border."""
+        """Random crop, after zero padding."""
         return self._then("crop", height, width, padding)
 
     def center(self, height: int, width: int) -> "Augment":
-        """Cuts out the middle."""
+        """Center crop."""
         return self._then("center", height, width)
 
     def flip(self, chance: float = 0.5) -> "Augment":
-        """Mirrors left and right with a chance."""
+        """Random horizontal flip."""
         return self._then("flip", chance)
 
     def resize(self, height: int, width: int) -> "Augment":
@@ -101,14 +101,14 @@ class Augment:
         return self._then("jitter", brightness, contrast, saturation)
 
     def normalize(self, mean: Sequence[float], std: Sequence[float]) -> "Augment":
-        """Makes ``float32[channels, height, width]`` of it: from 0 to 1, less the mean, by the deviation. The last step."""
+        """Converts to ``float32[channels, height, width]`` in 0..1 and normalizes by mean and standard deviation. The last step."""
         if len(mean) != len(std):
             raise value_error(f"normalize: {len(mean)} means do not fit {len(std)} deviations")
         return self._then("normalize", *mean, *std)
 
-    def __call__(self, picture: Any, seed: int = 0, epoch: int = 0, index: int = 0) -> Tensor:
-        picture = picture if isinstance(picture, Tensor) else _native.tensor(np.asarray(picture))
-        return _native.augment(picture, self._steps, seed, epoch, index)
+    def __call__(self, image: Any, seed: int = 0, epoch: int = 0, index: int = 0) -> Tensor:
+        image = image if isinstance(image, Tensor) else _native.tensor(np.asarray(image))
+        return _native.augment(image, self._steps, seed, epoch, index)
 
     def on(self, dataset: Any, seed: int = 0, field: Any = 0) -> "Augmented":
         """A dataset with one field of its examples augmented; the field is an index of a tuple or a key of a dict."""
@@ -116,7 +116,7 @@ class Augment:
 
 
 class Augmented(Dataset[Any]):
-    """A dataset with augmented pictures; ``set_epoch`` before a pass gives it other random numbers."""
+    """A dataset with augmented images; ``set_epoch`` before a pass gives it other random numbers."""
 
     def __init__(self, dataset: Any, augment: Augment, seed: int, field: Any) -> None:
         if not isinstance(augment, Augment):
@@ -124,7 +124,7 @@ class Augmented(Dataset[Any]):
         self.dataset, self.augment, self.seed, self.field, self.epoch = dataset, augment, seed, field, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which pass follows."""
+        """Sets the epoch of the next pass."""
         self.epoch = epoch
 
     def __len__(self) -> int:

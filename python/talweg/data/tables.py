@@ -40,7 +40,7 @@ class Table(Dataset[dict[str, Any]]):
 
 
 class _Reader:
-    """Which fields to make of the columns of a file."""
+    """The fields to read from the columns of a file."""
 
     def __init__(self) -> None:
         self._fields: list[tuple[str, str, list[str], str, int, list[str] | None]] = []
@@ -51,18 +51,18 @@ class _Reader:
         return made
 
     def numbers(self, name: str, columns: str | Sequence[str], dtype: Any = "float32") -> Self:
-        """A field of numbers: one column makes one number a row, several make a vector."""
+        """A numeric field: one column is a scalar per row, several are a vector."""
         kind = dtype if isinstance(dtype, str) else getattr(dtype, "name", None)
         if kind is None:
             raise type_error(f"numbers: {dtype!r} is no element type")
         return self._with(name, "numbers", [columns] if isinstance(columns, str) else list(columns), kind, 0, None)
 
     def label(self, name: str, column: str, classes: int) -> Self:
-        """A field of class numbers from 0 to ``classes - 1``; others are refused."""
+        """A field of class labels from 0 to ``classes - 1``; others are refused."""
         return self._with(name, "label", [column], "int64", classes, None)
 
     def category(self, name: str, column: str, classes: Sequence[str] | None = None) -> Self:
-        """A field of class numbers made of class names: the given ones, or those that occur, in alphabetical order."""
+        """A field of class labels from class names: the given ones, or those that occur, in alphabetical order."""
         return self._with(name, "category", [column], "int64", 0, None if classes is None else list(classes))
 
     def text(self, name: str, column: str) -> Self:

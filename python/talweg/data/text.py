@@ -14,7 +14,7 @@ from ..utils.data import Dataset
 
 
 class Tokenizer(Protocol):
-    """Text to numbers and back."""
+    """Text to token ids and back."""
 
     size: int
 
@@ -73,7 +73,7 @@ class Lines(Dataset[str]):
 
 
 class Bytes:
-    """Every byte of the UTF-8 text is a token.
+    """Byte-level tokenizer: every byte of the UTF-8 text is a token.
 
     >>> Bytes().encode("né"), Bytes().decode([110, 195, 169])
     ([110, 195, 169], 'né')
@@ -86,12 +86,12 @@ class Bytes:
         return list(text.encode())
 
     def decode(self, tokens: Any) -> str:
-        """The text of tokens; bytes that are no text become ``�``."""
+        """The text of tokens; invalid UTF-8 becomes ``�``."""
         return bytes(_checked(tokens, self.size)).decode("utf-8", "replace")
 
 
 class Chars:
-    """Every character of an alphabet is a token: those that occur in ``text``, in Unicode's order.
+    """Character-level tokenizer: every character of an alphabet is a token: those that occur in ``text``, in Unicode's order.
 
     >>> chars = Chars("to be or not to be")
     >>> chars.size, chars.decode(chars.encode("beet"))
@@ -117,7 +117,7 @@ class Chars:
 
 
 class Bpe:
-    """Byte-pair encoding: ``Bpe.train(texts, size)``, or ``Bpe.load`` of a ``tokenizer.json``, of whatever model.
+    """Byte-pair encoding: ``Bpe.train(texts, size)``, or ``Bpe.load`` of a ``tokenizer.json``, of any model.
 
     It is there if talweg was built with the feature ``tokenizers``, as wheels are; if not, making one says so.
     """
@@ -149,7 +149,7 @@ class Bpe:
         self._native.save(os.fspath(path))
 
     def token(self, text: str) -> int | None:
-        """The number of a token by its text."""
+        """The id of a token."""
         return self._native.token(text)
 
     def encode(self, text: str) -> list[int]:
@@ -187,7 +187,7 @@ def _checked(tokens: Any, size: int) -> list[int]:
 
 
 class Text(Dataset[tuple[Tensor, Tensor]]):
-    """Chunks of a long text: ``context`` tokens, and the same moved by one, so that every token is followed by what is
+    """Chunks of a long text: ``context`` tokens, and the same shifted by one, so that every token is followed by what is
     to be guessed. A chunk begins every ``stride`` tokens, one after the other unless given.
 
     >>> text = Text("hello world", Bytes(), context=4)

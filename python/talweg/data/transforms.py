@@ -1,8 +1,8 @@
-"""Transforms of pictures, with torchvision's names.
+"""Transforms of images, with torchvision's names.
 
-A picture is an array ``[height, width]`` or ``[height, width, channels]``, as ``datasets`` give them and as PIL images
+An image is an array ``[height, width]`` or ``[height, width, channels]``, as ``datasets`` give them and as PIL images
 become (``numpy.asarray``), or a tensor ``[..., channels, height, width]``. Transforms give back the same kind;
-``ToTensor`` makes tensors of pictures. Everything is computed by NumPy: sizes that change from picture to picture
+``ToTensor`` makes tensors of images. Everything is computed by NumPy: sizes that change from image to image
 compile nothing. Random numbers come from talweg's generator.
 """
 
@@ -21,7 +21,7 @@ from .filters import resized
 
 
 class InterpolationMode(Enum):
-    """How values between pixels are found."""
+    """Interpolation modes."""
 
     NEAREST = "nearest"
     BILINEAR = "bilinear"
@@ -42,18 +42,18 @@ def _below(n: int) -> int:
 
 
 def _planes(image: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
-    """A picture as ``[..., height, width]``, and how to make the same kind of picture of the result."""
+    """An image as ``[..., height, width]``, and how to make the same kind of image of the result."""
     if isinstance(image, Tensor):
         if image.ndim < 2:
-            raise type_error(f"a picture has at least two dimensions, not shape {tuple(image.shape)}")
+            raise type_error(f"an image has at least two dimensions, not shape {tuple(image.shape)}")
         return np.asarray(image), lambda a: _native.tensor(np.ascontiguousarray(a))
     if not hasattr(image, "__array__") and not hasattr(image, "__array_interface__"):
-        raise type_error(f"a picture is an array, a tensor or a PIL image, not {type(image).__name__}")
+        raise type_error(f"an image is an array, a tensor or a PIL image, not {type(image).__name__}")
     array = np.asarray(image)
     if array.ndim == 2:
         return array, np.ascontiguousarray
     if array.ndim != 3:
-        raise type_error(f"a picture has two or three dimensions, not shape {array.shape}")
+        raise type_error(f"an image has two or three dimensions, not shape {array.shape}")
     return np.moveaxis(array, -1, 0), lambda a: np.ascontiguousarray(np.moveaxis(a, 0, -1))
 
 
@@ -71,7 +71,7 @@ def _greatest(array: np.ndarray) -> float:
 
 
 class Compose:
-    """Transforms one after the other.
+    """Transforms in sequence.
 
     >>> import numpy as np
     >>> Compose([CenterCrop(2), ToTensor()])(np.zeros((4, 4, 3), "uint8")).shape
@@ -105,7 +105,7 @@ class _Transform:
 
 
 class ToTensor(_Transform):
-    """A picture as ``float32[channels, height, width]``; bytes become numbers from 0 to 1.
+    """An image as ``float32[channels, height, width]``; bytes are scaled to 0..1.
 
     >>> import numpy as np
     >>> ToTensor()(np.full((1, 2, 1), 255, "uint8")).tolist()
@@ -122,7 +122,7 @@ class ToTensor(_Transform):
 
 
 class PILToTensor(_Transform):
-    """A picture as a tensor ``[channels, height, width]`` of the same numbers."""
+    """An image as a tensor ``[channels, height, width]`` of the same numbers."""
 
     def __call__(self, pic: Any) -> Tensor:
         planes, _ = _planes(pic)
@@ -157,7 +157,7 @@ class ConvertImageDtype(_Transform):
 
 
 class Normalize(_Transform):
-    """A float tensor less the mean, divided by the deviation of its channel.
+    """Normalizes a float tensor by the mean and standard deviation of each channel.
 
     >>> Normalize([0.5], [0.25])(tw.ones(1, 1, 2)).tolist()
     [[[2.0, 2.0]]]
@@ -187,7 +187,7 @@ class Normalize(_Transform):
 
 
 class Resize(_Transform):
-    """Scales to a size, or the shorter side to one number; ``max_size`` bounds the longer side then.
+    """Resizes to a size, or the shorter side to one number; ``max_size`` then bounds the longer side.
 
     >>> import numpy as np
     >>> Resize(4)(np.zeros((8, 16), "uint8")).shape
@@ -221,7 +221,7 @@ def _window(planes: np.ndarray, top: int, left: int, height: int, width: int) ->
 
 
 def _padded(planes: np.ndarray, padding: Any, fill: float = 0, mode: str = "constant") -> np.ndarray:
-    """With a border: one width, two for left and right and for top and bottom, or left, top, right and bottom."""
+    """Padding: one width, two for left and right and for top and bottom, or left, top, right and bottom."""
     p = [padding] * 4 if isinstance(padding, numbers.Integral) else list(padding)
     p = p * 4 if len(p) == 1 else [*p, *p] if len(p) == 2 else p
     if len(p) != 4 or any(x < 0 for x in p):
@@ -233,7 +233,7 @@ def _padded(planes: np.ndarray, padding: Any, fill: float = 0, mode: str = "cons
 
 
 class Pad(_Transform):
-    """Adds a border.
+    """Pads the edges.
 
     >>> import numpy as np
     >>> Pad(1, fill=9)(np.zeros((1, 1), "uint8")).tolist()
@@ -250,7 +250,7 @@ class Pad(_Transform):
 
 
 class CenterCrop(_Transform):
-    """Cuts out the middle; a smaller picture gets a black border first.
+    """Center crop; a smaller image is zero-padded first.
 
     >>> import numpy as np
     >>> CenterCrop(2)(np.arange(16).reshape(4, 4)).tolist()
@@ -270,7 +270,7 @@ class CenterCrop(_Transform):
 
 
 class RandomCrop(_Transform):
-    """Cuts out a part at a random place, after a border of ``padding``.
+    """Random crop, after padding.
 
     >>> import numpy as np
     >>> RandomCrop(3, padding=1)(np.zeros((4, 4, 3), "uint8")).shape
@@ -290,12 +290,12 @@ class RandomCrop(_Transform):
             planes = _padded(planes, [max(width - w, 0), max(height - h, 0)], self.fill, self.padding_mode)
         h, w = planes.shape[-2:]
         if h < height or w < width:
-            raise value_error(f"RandomCrop: {height} × {width} does not fit into a picture of {h} × {w}")
+            raise value_error(f"RandomCrop: {height} × {width} does not fit into an image of {h} × {w}")
         return _window(planes, _below(h - height + 1), _below(w - width + 1), height, width)
 
 
 class RandomResizedCrop(_Transform):
-    """Cuts out a part of a random size and ratio, and scales it to ``size``.
+    """Crops a random area with a random aspect ratio, and resizes it to ``size``.
 
     >>> import numpy as np
     >>> RandomResizedCrop(5)(np.zeros((40, 30, 3), "uint8")).shape
@@ -333,7 +333,7 @@ class RandomResizedCrop(_Transform):
 
 
 class _Chance(_Transform):
-    """A transform that happens with a probability."""
+    """A transform that is applied with a probability."""
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p <= 1:
@@ -345,7 +345,7 @@ class _Chance(_Transform):
 
 
 class RandomHorizontalFlip(_Chance):
-    """Mirrors left and right with probability ``p``.
+    """Horizontal flip with probability ``p``.
 
     >>> import numpy as np
     >>> RandomHorizontalFlip(1.0)(np.arange(3)[None]).tolist()
@@ -357,14 +357,14 @@ class RandomHorizontalFlip(_Chance):
 
 
 class RandomVerticalFlip(_Chance):
-    """Mirrors top and bottom with probability ``p``."""
+    """Vertical flip with probability ``p``."""
 
     def _apply(self, planes: np.ndarray) -> np.ndarray:
         return planes[..., ::-1, :]
 
 
 class RandomErasing(_Chance):
-    """Erases a random part with probability ``p``: with ``value``, or with ``"random"`` by normal noise."""
+    """Erases a random rectangle with probability ``p``: with ``value``, or with ``"random"`` by normal noise."""
 
     def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3), value: Any = 0, inplace: bool = False) -> None:
         super().__init__(p)
@@ -392,11 +392,11 @@ class RandomErasing(_Chance):
 
 
 def _gray(planes: np.ndarray) -> np.ndarray:
-    """The brightness of each pixel, with one channel."""
+    """Grayscale, with one channel."""
     if planes.ndim < 3 or planes.shape[-3] == 1:
         return planes.astype("float32")
     if planes.shape[-3] < 3:
-        raise value_error(f"a picture has one channel or three, not {planes.shape[-3]}")
+        raise value_error(f"an image has one channel or three, not {planes.shape[-3]}")
     r, g, b = (planes[..., i : i + 1, :, :].astype("float32") for i in range(3))
     gray = 0.2989 * r + 0.587 * g + 0.114 * b
     return gray if planes.dtype.kind == "f" else np.floor(gray)
@@ -408,7 +408,7 @@ def _blended(planes: np.ndarray, other: np.ndarray | float, factor: float) -> np
 
 
 def _hued(planes: np.ndarray, shift: float) -> np.ndarray:
-    """With the hue of each pixel turned by a part of the circle."""
+    """With the hue of each pixel rotated by a fraction of the circle."""
     if planes.ndim < 3 or planes.shape[-3] == 1:
         return planes
     rgb = np.moveaxis(planes, -3, 0).astype("float32") / _greatest(planes)
@@ -428,7 +428,7 @@ def _hued(planes: np.ndarray, shift: float) -> np.ndarray:
 
 
 class Grayscale(_Transform):
-    """The brightness of each pixel, in one channel or three equal ones."""
+    """Grayscale, in one channel or three equal ones."""
 
     def __init__(self, num_output_channels: int = 1) -> None:
         if num_output_channels not in (1, 3):
@@ -441,7 +441,7 @@ class Grayscale(_Transform):
 
 
 class RandomGrayscale(_Chance):
-    """The picture in gray with probability ``p``, with as many channels as it had."""
+    """Grayscale with probability ``p``, with as many channels as before."""
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p)
@@ -511,7 +511,7 @@ class Lambda(_Transform):
 
 
 class RandomApply(_Transform):
-    """Transforms that happen together with probability ``p``."""
+    """Applies all transforms with probability ``p``."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: float = 0.5) -> None:
         self.transforms, self.p = transforms, p
@@ -521,7 +521,7 @@ class RandomApply(_Transform):
 
 
 class RandomChoice(_Transform):
-    """One of several transforms, drawn with weights ``p``."""
+    """Applies one transform, drawn with weights ``p``."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: Sequence[float] | None = None) -> None:
         self.transforms, self.p = transforms, p

@@ -46,7 +46,7 @@ _BITS = {ReduceOp.BAND: Tensor.bitwise_and, ReduceOp.BOR: Tensor.bitwise_or, Red
 
 
 class Work:
-    """What ``async_op=True`` returns. The exchange itself is over, except for those of ``isend`` and ``irecv``.
+    """The result of ``async_op=True``. The communication is complete, except for ``isend`` and ``irecv``.
 
     >>> x = tw.ones(2)
     >>> tw.distributed.all_reduce(x, async_op=True).wait()
@@ -61,22 +61,22 @@ class Work:
             Work._pending.append(self)
 
     def wait(self, timeout: Any = None) -> bool:
-        """Waits until the exchange is over."""
+        """Waits until the operation is complete."""
         if self._run is not None:
             _finish()
         return True
 
     def is_completed(self) -> bool:
-        """True if the exchange is over."""
+        """True if the operation is complete."""
         return self._run is None
 
     def is_success(self) -> bool:
-        """True if the exchange is over; one that fails raises."""
+        """True if the operation succeeded; one that fails raises."""
         return self._run is None
 
 
 def _finish() -> None:
-    """Carries out what ``isend`` and ``irecv`` have begun, in an order that all ranks agree on: none waits in a circle."""
+    """Completes pending ``isend`` and ``irecv`` in an order that all ranks agree on, without deadlock."""
     pending, Work._pending = Work._pending, []
     for work in sorted(pending, key=lambda w: (min(w._message), max(w._message), w._message[0])):
         work._run()
@@ -84,7 +84,7 @@ def _finish() -> None:
 
 
 def _collective(f: Any) -> Any:
-    """A collective: it exchanges values without their history, and returns a ``Work`` with ``async_op``."""
+    """A collective: it communicates detached values, and returns a ``Work`` with ``async_op``."""
     names = list(inspect.signature(f).parameters)
 
     @functools.wraps(f)
@@ -109,7 +109,7 @@ def _group(group: Group | None) -> Group:
 
 
 def _place(name: str, group: Group | None, of_job: int | None, of_group: int | None, role: str) -> int:
-    """The number in the group of the process that a call names."""
+    """The group rank of the process that a call names."""
     if (of_job is None) == (of_group is None):
         raise value_error(f"{name}: give {role} or group_{role}")
     if of_group is not None:
@@ -133,7 +133,7 @@ def _written(name: str, tensor: Tensor, y: Tensor) -> None:
 
 
 def _parted(x: Tensor) -> Tensor:
-    """Complex numbers as pairs, which is what ranks exchange."""
+    """Complex numbers as pairs, which is how they are sent."""
     return x.view_as_real() if x.is_complex() else x
 
 
@@ -151,7 +151,7 @@ def _combined(x: Tensor, op: Any, group: Group | None) -> Tensor:
 
 @_collective
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Group | None = None, async_op: bool = False) -> Any:
-    """Makes the tensor of every rank the sum, or another ``ReduceOp``, of all.
+    """All-reduce: the tensor of every rank becomes the sum, or another ``ReduceOp``, of all.
 
     >>> x = tw.ones(2)
     >>> tw.distributed.all_reduce(x)
@@ -163,7 +163,7 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Group | None = Non
 
 @_collective
 def broadcast(tensor: Tensor, src: int | None = None, group: Group | None = None, async_op: bool = False, group_src: int | None = None) -> Any:
-    """Makes the tensor of every rank that of rank ``src``."""
+    """Broadcast: the tensor of every rank becomes that of rank ``src``."""
     place = _place("broadcast", group, src, group_src, "src")
     _written("broadcast", tensor, _joined(functional.broadcast(_parted(tensor), place, group), tensor))
 
@@ -172,7 +172,7 @@ def broadcast(tensor: Tensor, src: int | None = None, group: Group | None = None
 def reduce(
     tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Group | None = None, async_op: bool = False, group_dst: int | None = None
 ) -> Any:
-    """Makes the tensor of rank ``dst`` the combination of all; the others keep theirs."""
+    """Reduce: the tensor of rank ``dst`` becomes the combination of all; the others keep theirs."""
     place = _place("reduce", group, dst, group_dst, "dst")
     if op in _BITS:
         y = _combined(tensor, op, group)
@@ -184,7 +184,7 @@ def reduce(
 
 @_collective
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Group | None = None, async_op: bool = False) -> Any:
-    """Writes the tensor of rank ``i`` to ``tensor_list[i]``, on every rank."""
+    """All-gather: writes the tensor of rank ``i`` to ``tensor_list[i]``, on every rank."""
     _check_count("all_gather", "tensor_list", tensor_list, group)
     parts = _joined(functional.all_gather(_parted(tensor).unsqueeze(0), group=group), tensor)
     for out, part in zip(tensor_list, parts):
@@ -193,21 +193,21 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Group | Non
 
 @_collective
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: Group | None = None, async_op: bool = False) -> Any:
-    """Writes the tensors of all ranks one after the other, or stacked, as the shape of the output says."""
+    """All-gather: writes the tensors of all ranks concatenated, or stacked, by the shape of the output."""
     y = functional.all_gather(_parted(input_tensor).unsqueeze(0), group=group)
     _written("all_gather_into_tensor", output_tensor, _joined(y, input_tensor))
 
 
 @_collective
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Group | None = None, async_op: bool = False) -> Any:
-    """Writes the combination of every rank's ``input_list[i]`` to the output of rank ``i``."""
+    """Reduce-scatter: writes the combination of every rank's ``input_list[i]`` to the output of rank ``i``."""
     _check_count("reduce_scatter", "input_list", input_list, group)
     _written("reduce_scatter", output, _scattered(Tensor.stack(list(input_list)), op, group)[0])
 
 
 @_collective
 def reduce_scatter_tensor(output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Group | None = None, async_op: bool = False) -> Any:
-    """Writes part ``i`` of the combination of every rank's input to the output of rank ``i``."""
+    """Reduce-scatter: writes part ``i`` of the combination of every rank's input to the output of rank ``i``."""
     size = _group(group).size
     if input.numel() != size * output.numel():
         raise value_error(f"reduce_scatter_tensor: an input of {input.numel()} elements is not {size} times the output")
@@ -223,7 +223,7 @@ def _scattered(x: Tensor, op: Any, group: Group | None) -> Tensor:
 
 @_collective
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Group | None = None, async_op: bool = False) -> Any:
-    """Sends ``input_tensor_list[i]`` to rank ``i``, and writes what rank ``i`` sends to ``output_tensor_list[i]``."""
+    """All-to-all: sends ``input_tensor_list[i]`` to rank ``i``, and writes what rank ``i`` sends to ``output_tensor_list[i]``."""
     _check_count("all_to_all", "output_tensor_list", output_tensor_list, group)
     _check_count("all_to_all", "input_tensor_list", input_tensor_list, group)
     came = _dealt([_parted(x).reshape(-1) for x in input_tensor_list], [_parted(y).numel() for y in output_tensor_list], group)
@@ -240,7 +240,7 @@ def all_to_all_single(
     group: Group | None = None,
     async_op: bool = False,
 ) -> Any:
-    """Sends part ``i`` of the input's rows to rank ``i``, and writes what comes to the output in the order of ranks.
+    """All-to-all: sends part ``i`` of the input's rows to rank ``i``, and writes what arrives to the output in rank order.
 
     Parts are equal unless sizes are given.
     """
@@ -281,7 +281,7 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Any:
-    """Writes the tensor of rank ``i`` to ``gather_list[i]`` of rank ``dst``, 0 unless it is given."""
+    """Gather: writes the tensor of rank ``i`` to ``gather_list[i]`` of rank ``dst``, 0 by default."""
     place = _place("gather", group, 0 if dst is None and group_dst is None else dst, group_dst, "dst")
     me = _group(group).rank
     if me != place:
@@ -302,7 +302,7 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Any:
-    """Writes ``scatter_list[i]`` of rank ``src``, 0 unless it is given, to the tensor of rank ``i``."""
+    """Scatter: writes ``scatter_list[i]`` of rank ``src``, 0 by default, to the tensor of rank ``i``."""
     place = _place("scatter", group, 0 if src is None and group_src is None else src, group_src, "src")
     me = _group(group).rank
     if me != place:
@@ -326,13 +326,13 @@ def _check_count(name: str, what: str, tensors: Any, group: Group | None) -> Non
 
 @_collective
 def barrier(group: Group | None = None, async_op: bool = False, device_ids: Any = None) -> Any:
-    """No process leaves before all have come."""
+    """Barrier: no process returns before all have called."""
     _native.group_barrier(_group(group))
 
 
 @_collective
 def monitored_barrier(group: Group | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
-    """As ``barrier``; a process that does not come is named in the error."""
+    """As ``barrier``; the error names a process that does not call."""
     _native.group_barrier(_group(group))
 
 
@@ -365,7 +365,7 @@ def _receive(tensor: Tensor, src: int | None, group: Group | None, group_src: in
 def isend(
     tensor: Tensor, dst: int | None = None, group: Group | None = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
-    """Begins to send a tensor; ``wait()`` of the result, or the next collective, ends it."""
+    """Nonblocking send; ``wait()`` of the result, or the next collective, completes it."""
     place, within = _place("isend", group, dst, group_dst, "dst"), _group(group)
     x = _parted(tensor.detach())
     if x.numel() * x.element_size() <= _BUFFERED_BYTES and not Work._pending:
@@ -379,7 +379,7 @@ def isend(
 def irecv(
     tensor: Tensor, src: int | None = None, group: Group | None = None, tag: int = 0, group_src: int | None = None
 ) -> Work:
-    """Begins to receive; ``wait()`` of the result, or the next collective, writes what came to the tensor."""
+    """Nonblocking receive; ``wait()`` of the result, or the next collective, writes to the tensor."""
     place, within = _place("irecv", group, src, group_src, "src"), _group(group)
 
     def run() -> None:
@@ -390,7 +390,7 @@ def irecv(
 
 
 class P2POp:
-    """One of the exchanges of ``batch_isend_irecv``: ``isend`` or ``irecv``, a tensor, and the other process."""
+    """One operation of ``batch_isend_irecv``: ``isend`` or ``irecv``, a tensor, and the other process."""
 
     def __init__(
         self, op: Any, tensor: Tensor, peer: int | None = None, group: Group | None = None, tag: int = 0, group_peer: int | None = None
@@ -402,7 +402,7 @@ class P2POp:
 
 @checked
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Begins several exchanges."""
+    """Starts several sends and receives."""
     role = {isend: "group_dst", irecv: "group_src"}
     return [p.op(p.tensor, p.peer, p.group, p.tag, **{role[p.op]: p.group_peer}) for p in p2p_op_list]
 
@@ -426,7 +426,7 @@ def _gathered(x: Any, group: Group | None) -> list[Any]:
 
 @_collective
 def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = None) -> Any:
-    """Puts the object of rank ``i`` at ``object_list[i]``, on every rank. Objects must be such that ``pickle`` takes them.
+    """All-gather of objects: ``object_list[i]`` becomes that of rank ``i``, on every rank. Objects must be picklable.
 
     >>> all = [None]
     >>> tw.distributed.all_gather_object(all, {"a": 1})
@@ -440,7 +440,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = No
 def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Group | None = None, group_dst: int | None = None
 ) -> Any:  # fmt: skip
-    """Puts the object of rank ``i`` at ``object_gather_list[i]`` of rank ``dst``."""
+    """Gather of objects: ``object_gather_list[i]`` of rank ``dst`` becomes the object of rank ``i``."""
     place = _place("gather_object", group, 0 if dst is None and group_dst is None else dst, group_dst, "dst")
     all = _gathered(obj, group)
     if _group(group).rank == place and object_gather_list is not None:
@@ -451,7 +451,7 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Group | None = None, device: Any = None, group_src: int | None = None
 ) -> Any:  # fmt: skip
-    """Makes the list of every rank that of rank ``src``."""
+    """Broadcast of objects: the list of every rank becomes that of rank ``src``."""
     place = _place("broadcast_object_list", group, 0 if src is None and group_src is None else src, group_src, "src")
     mine = _packed(list(object_list))
     length = int(functional.broadcast(_native.tensor(mine.numel()), place, group).item())
@@ -467,7 +467,7 @@ def scatter_object_list(
     group: Group | None = None,
     group_src: int | None = None,
 ) -> Any:
-    """Puts object ``i`` of rank ``src`` first in the list of rank ``i``."""
+    """Scatter of objects: object ``i`` of rank ``src`` becomes the first in the list of rank ``i``."""
     given = [scatter_object_input_list]
     broadcast_object_list(given, src, group, group_src=group_src)
     scatter_object_output_list[0] = given[0][_group(group).rank]  # type: ignore[index]

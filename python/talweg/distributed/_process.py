@@ -1,4 +1,4 @@
-"""Which process this is, groups of processes, and how a program begins and ends to be one of several."""
+"""Ranks, process groups, and joining and leaving a job."""
 
 import datetime
 import os
@@ -69,7 +69,7 @@ for _value, _name in _OPS.items():
 
 
 class Backend(str):
-    """The name of a back end, as PyTorch spells it. What carries collectives is chosen by ``TALWEG_COLLECTIVES``.
+    """The name of a back end, as PyTorch spells it. ``TALWEG_COLLECTIVES`` selects the transport of collectives.
 
     >>> tw.distributed.Backend("NCCL") == tw.distributed.Backend.NCCL
     True
@@ -188,7 +188,7 @@ def init_process_group(
 
 
 def _place(init_method: str | None, world_size: int, rank: int) -> None:
-    """Says in the environment which process this is, unless a launcher of ours has said so."""
+    """Sets the rank in the environment, unless our launcher has set it."""
     if "TALWEG_COORDINATOR" in os.environ or "TALWEG_PARALLEL" in os.environ:
         return
     if world_size > 1 and rank >= 0:
@@ -224,7 +224,7 @@ def get_backend(group: Group | None = None) -> str:
 
 
 def get_rank(group: Group | None = None) -> int:
-    """The number of this process among all, or in a group; -1 if it is not in the group.
+    """The rank of this process, globally or in a group; -1 if it is not in the group.
 
     >>> tw.distributed.get_rank()
     0
@@ -235,7 +235,7 @@ def get_rank(group: Group | None = None) -> int:
 
 
 def get_world_size(group: Group | None = None) -> int:
-    """The number of processes, or of those in a group; -1 if this process is not in the group.
+    """The world size, or the size of a group; -1 if this process is not in the group.
 
     >>> tw.distributed.get_world_size()
     1
@@ -246,12 +246,12 @@ def get_world_size(group: Group | None = None) -> int:
 
 
 def get_process_group_ranks(group: Group | None) -> list[int]:
-    """The numbers in the job of a group's members."""
+    """The global ranks of a group's members."""
     return (_native.group_world() if group is None else group).ranks
 
 
 def get_global_rank(group: Group, group_rank: int) -> int:
-    """The number in the job of a member of a group."""
+    """The global rank of a member of a group."""
     ranks = group.ranks
     if not 0 <= group_rank < len(ranks):
         raise value_error(f"get_global_rank: there is no rank {group_rank} in a group of {len(ranks)}")
@@ -259,7 +259,7 @@ def get_global_rank(group: Group, group_rank: int) -> int:
 
 
 def get_group_rank(group: Group, global_rank: int) -> int:
-    """The number in a group of a process of the job."""
+    """The group rank of a process."""
     ranks = group.ranks
     if global_rank not in ranks:
         raise value_error(f"get_group_rank: process {global_rank} is not in the group of {ranks}")

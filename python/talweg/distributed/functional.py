@@ -25,12 +25,12 @@ def all_reduce(x: Tensor, op: str = "sum", group: Group | None = None, wire: str
 
 
 def reduce(x: Tensor, dst: int, op: str = "sum", group: Group | None = None) -> Tensor:
-    """The combination of everybody's tensor, for rank ``dst``; zeros for the others."""
+    """The combination of all ranks' tensors, for rank ``dst``; zeros for the others."""
     return _native.group_reduce(_of(group), x, dst, op)
 
 
 def reduce_scatter(x: Tensor, op: str = "sum", axis: int = 0, group: Group | None = None, wire: str = "exact") -> Tensor:
-    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``; ``wire`` as in ``all_reduce``."""
+    """Of the combination of all ranks' tensors, part ``i`` along ``axis`` for rank ``i``; ``wire`` as in ``all_reduce``."""
     return _native.group_reduce_scatter(_of(group), x, op, axis, wire)
 
 

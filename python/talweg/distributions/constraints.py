@@ -88,7 +88,7 @@ class half_open_interval(interval):
 
 
 class integer_interval(interval):
-    """Whole numbers between two bounds."""
+    """Integers between two bounds."""
 
     is_discrete = True
 

@@ -1,4 +1,4 @@
-"""Distributions over whole numbers and classes."""
+"""Distributions over integers and classes."""
 
 # mypy: ignore-errors
 from __future__ import annotations

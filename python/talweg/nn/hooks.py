@@ -93,7 +93,7 @@ class _Gradients:
         self._of_outputs = None
 
     def of_inputs(self, args):
-        """The arguments behind a cut."""
+        """The arguments after a cut."""
         self._args = args
         if _is_traced(args):
             args, _ = _watched(list(args), self._at_inputs)
@@ -103,7 +103,7 @@ class _Gradients:
         return tuple(x if leaf is None else leaf * 1 for x, leaf in zip(args, self._inputs))
 
     def of_outputs(self, out):
-        """The results behind a cut."""
+        """The results after a cut."""
         single = isinstance(out, Tensor)
         if not single and not isinstance(out, (tuple, list)):
             return out
@@ -176,7 +176,7 @@ def _leaf(x):
 
 
 def _backward(tensors, gradients):
-    """Gradients of several tensors go on to what they depend on."""
+    """Propagates gradients of several tensors to their dependencies."""
     pairs = [(x, g) for x, g in zip(tensors, gradients) if g is not None and _differentiable(x)]
     if pairs:
         _native_backward(sum((x * g.stop_gradient()).sum() for x, g in pairs))

@@ -1,4 +1,4 @@
-"""Initial values: each function fills a parameter in place and returns it, as PyTorch's do."""
+"""Initializers: each function fills a parameter in place and returns it, as PyTorch's do."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _normal(tensor, generator=None):
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers from ``a`` to ``b``.
+    """Uniform distribution from ``a`` to ``b``.
 
     >>> w = tw.nn.init.uniform_(tw.nn.Parameter(tw.zeros(4)), 1.0, 2.0)
     >>> bool((w >= 1.0).all())
@@ -62,7 +62,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal numbers.
+    """Normal distribution.
 
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
     talweg.Size([4])
@@ -74,7 +74,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None,
 ) -> Tensor:
-    """Normal numbers between ``a`` and ``b``.
+    """Truncated normal distribution between ``a`` and ``b``.
 
     >>> w = tw.nn.init.trunc_normal_(tw.nn.Parameter(tw.zeros(100)), std=0.5, a=-0.5, b=0.5)
     >>> bool((w.abs() <= 0.5).all())
@@ -86,7 +86,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One number.
+    """A constant.
 
     >>> tw.nn.init.constant_(tw.nn.Parameter(tw.zeros(2)), 3.0).tolist()
     [3.0, 3.0]
@@ -124,7 +124,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution that returns its input, as many channels as there are.
+    """A convolution that is the identity, for as many channels as there are.
 
     >>> w = tw.nn.init.dirac_(tw.nn.Parameter(tw.zeros(1, 1, 3)))
     >>> w.tolist()
@@ -143,7 +143,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal numbers, of which a share in each column is zero.
+    """Normal distribution, with a fraction of each column set to zero.
 
     >>> w = tw.nn.init.sparse_(tw.nn.Parameter(tw.zeros(10, 4)), sparsity=0.3)
     >>> (w == 0).sum(0).tolist()
@@ -157,7 +157,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def calculate_gain(nonlinearity: str, param: Tensor | None = None) -> float:
-    """How much a weight must be larger for what an activation takes away.
+    """The recommended gain for an activation.
 
     >>> round(tw.nn.init.calculate_gain("relu"), 4), round(tw.nn.init.calculate_gain("tanh"), 4)
     (1.4142, 1.6667)
@@ -174,7 +174,7 @@ def calculate_gain(nonlinearity: str, param: Tensor | None = None) -> float:
 
 
 def _calculate_fan_in_and_fan_out(tensor):
-    """How many inputs and outputs one element of a weight ``[out, in, *kernel]`` connects."""
+    """Fan-in and fan-out of a weight ``[out, in, *kernel]``."""
     if tensor.ndim < 2:
         raise value_error(f"a tensor of {tensor.ndim} dimensions has no fan in and fan out")
     kernel = math.prod(tensor.shape[2:])
@@ -188,7 +188,7 @@ def _fan(tensor, mode):
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers (Glorot and Bengio 2010).
+    """Glorot's uniform initialization (Glorot and Bengio 2010).
 
     >>> bool((tw.nn.init.xavier_uniform_(tw.nn.Parameter(tw.zeros(2, 4))).abs() <= 1.0).all())
     True
@@ -198,7 +198,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal numbers (Glorot and Bengio 2010).
+    """Glorot's normal initialization (Glorot and Bengio 2010).
 
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
     talweg.Size([2, 4])
@@ -216,7 +216,7 @@ def _kaiming(tensor, a, mode, nonlinearity):
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None,
 ) -> Tensor:
-    """Uniform numbers (He and others 2015).
+    """He's uniform initialization (He and others 2015).
 
     >>> w = tw.nn.init.kaiming_uniform_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_in", nonlinearity="relu")
     >>> bool((w.abs() <= 1.0).all())
@@ -229,7 +229,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None,
 ) -> Tensor:
-    """Normal numbers (He and others 2015).
+    """He's normal initialization (He and others 2015).
 
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
     talweg.Size([2, 6])
@@ -239,7 +239,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Rows, or columns if there are fewer of them, at right angles (Saxe and others 2014).
+    """Orthonormal rows, or columns if there are fewer of them (Saxe and others 2014).
 
     >>> w = tw.nn.init.orthogonal_(tw.nn.Parameter(tw.zeros(3, 3)))
     >>> bool(tw.allclose(w @ w.T, tw.eye(3), atol=1e-5))

@@ -77,7 +77,7 @@ class Module:
 
     @property
     def training(self) -> bool:
-        """True in training, False in inference. A jitted function that asks is traced for each answer."""
+        """True in training, False in inference. A jitted function that reads it is traced once per mode."""
         return self.__dict__["_train_mode"].training
 
     @training.setter
@@ -146,7 +146,7 @@ class Module:
             self._buffers[name] = None if value is None else as_variable(value)
 
     def _forget(self, name, kept=None):
-        """Removes an entry of any kind but one, in which it keeps its place."""
+        """Removes an entry of every kind but one, in which it keeps its position."""
         own = self.__dict__
         own.pop(name, None)
         for kind in _OWN:
@@ -171,7 +171,7 @@ class Module:
             raise key_error(f"the name of a {kind} is not empty and has no dot: {name!r}")
 
     def register_parameter(self, name: str, param: Tensor) -> None:
-        """Registers a parameter; ``None``: the module has none of that name."""
+        """Registers a parameter; ``None`` registers the name without one."""
         self._check_name("parameter", name)
         if hasattr(self, name) and name not in self._parameters:
             raise key_error(f"attribute {name!r} already exists")
@@ -315,13 +315,13 @@ class Module:
         return state.collect(self, destination, prefix, keep_vars)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        """Adds what this module owns itself."""
+        """Adds the parameters and buffers of this module itself."""
         for name, t in [*self._parameters.items(), *self._buffers.items()]:
             if t is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = t if keep_vars else t.detach()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Takes values by path; arrays of other libraries are converted. Nothing changes if one does not fit.
+        """Loads values by path; arrays of other libraries are converted. Nothing changes if one does not fit.
 
         With ``assign``, tensors replace parameters and buffers, their types included, instead of being copied into them.
         """
@@ -329,7 +329,7 @@ class Module:
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
-        """Takes what this module owns itself; a subclass may rename keys first."""
+        """Loads the parameters and buffers of this module itself; a subclass may rename keys first."""
         state.load_own(self, state_dict, prefix, local_metadata, missing_keys, error_msgs)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
@@ -395,7 +395,7 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients of all parameters, or makes them zero."""
+        """Clears the gradients of all parameters, or sets them to zero."""
         for p in self.parameters():
             p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
@@ -445,14 +445,14 @@ class Module:
         return self.to(device="cpu")
 
     def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
-        """Moves everything to a device, where the values mean nothing until they are set."""
+        """Moves everything to a device, where values are uninitialized until they are set."""
         return self.to(device=device)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: what a module computes is compiled without it. ``tw.jit`` also leaves out the tracing."""
+        """Does nothing: modules are compiled anyway. ``tw.jit`` also skips the tracing."""
 
     def share_memory(self) -> None:
-        """PyTorch's way to share parameters with other processes, which there is none of here."""
+        """Sharing parameters with other processes, which is not supported."""
         raise value_error("share_memory: processes share parameters by `talweg launch` or tw.distributed: use one of them")
 
     # Hooks.
@@ -506,7 +506,7 @@ class Module:
         return sum(p.numel() for p in self.parameters())
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of ``repr``."""
+        """The settings between the parentheses of ``repr``."""
         return ""
 
     def _get_name(self):

@@ -1,4 +1,4 @@
-"""PyTorch's places of layers: ``nn.modules.conv.Conv2d`` is ``nn.Conv2d``.
+"""PyTorch's module paths of layers: ``nn.modules.conv.Conv2d`` is ``nn.Conv2d``.
 
 >>> isinstance(tw.nn.BatchNorm2d(3), tw.nn.modules.batchnorm._BatchNorm)
 True
@@ -13,7 +13,7 @@ from .containers import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .module import Module
 
-__path__: list[str] = []  # a package: its places can be imported
+__path__: list[str] = []  # a package: its modules can be imported
 
 _PLACES = {
     "activation": (layers.activation, layers.transformer),

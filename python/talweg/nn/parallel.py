@@ -18,7 +18,7 @@ __all__ = ["DataParallel", "DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """Calls its module, and makes gradients their means over all processes when ``backward`` ends.
+    """Calls its module, and averages gradients over all processes when ``backward`` ends.
 
     All processes begin with the parameters and buffers of the first, and take its buffers before each call unless
     ``broadcast_buffers`` is false. In ``no_sync()`` gradients collect in each process; the first ``backward`` after it
@@ -74,7 +74,7 @@ class DistributedDataParallel(Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A scope in which gradients collect in this process alone."""
+        """A scope in which gradients accumulate without communication."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -87,7 +87,7 @@ class DistributedDataParallel(Module):
         yield
 
     def _take(self, tensors: list[Tensor]) -> None:
-        """Makes tensors those of the first process, with one exchange for each type of element."""
+        """Broadcasts tensors from the first process, with one broadcast per dtype."""
         by_type: dict[Any, list[Tensor]] = {}
         for t in tensors:
             by_type.setdefault(t.dtype, []).append(t)
@@ -99,7 +99,7 @@ class DistributedDataParallel(Module):
                     t.copy_(part.reshape(t.shape))
 
     def _collected(self, parameter: Tensor) -> None:
-        """Hears of a gradient: all are averaged when the backward pass has ended."""
+        """Notes a gradient: all are averaged when the backward pass has ended."""
         if self.require_backward_grad_sync:
             _native.autograd_queue(self._average)
 

@@ -60,7 +60,7 @@ def load_own(module, state_dict, prefix, metadata, missing_keys, error_msgs):
 
 
 def load(module, state_dict, strict, assign):
-    """Takes a state; the keys that are missing and those that nobody asked for."""
+    """Loads a state dict; returns the missing and the unexpected keys."""
     if not hasattr(state_dict, "keys"):
         raise type_error(f"load_state_dict: expected a dict of tensors by path, not {type(state_dict).__name__}")
     given = dict(state_dict)

@@ -1,4 +1,4 @@
-"""Optimizers and schedules of learning rates with PyTorch's names and signatures; the built-in rules are the Rust side's."""
+"""Optimizers and learning-rate schedules with PyTorch's names and signatures; the built-in rules are implemented in Rust."""
 
 from .._checked import check
 from . import lr_scheduler as lr_scheduler

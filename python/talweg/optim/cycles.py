@@ -1,4 +1,4 @@
-"""Learning rates that go up and down, with the momentum against them."""
+"""Cyclical learning rates and the one-cycle policy, with inverse momentum."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Momentum:
 
 
 class CyclicLR(LRScheduler):
-    """Up from ``base_lr`` to ``max_lr`` and down again, over and over (Smith 2017).
+    """Cyclical learning rate between ``base_lr`` and ``max_lr`` (Smith 2017).
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CyclicLR(o, 0.1, 0.5, step_size_up=2, cycle_momentum=False)
@@ -71,7 +71,7 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _height(self, step):
-        """How far up, from 0 to 1, and the scale of this cycle."""
+        """The position within the cycle, from 0 to 1, and the scale of this cycle."""
         total = self._up + self._down
         cycle = math.floor(1 + step / total)
         x, turn = 1.0 + step / total - cycle, self._up / total
@@ -96,7 +96,7 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to ``max_lr``, then far down (Smith and Topin 2019); the momentum goes the other way.
+    """One-cycle policy: up to ``max_lr``, then far down (Smith and Topin 2019), with inverse momentum.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.OneCycleLR(o, 1.0, total_steps=10, cycle_momentum=False)

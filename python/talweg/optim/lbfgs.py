@@ -18,7 +18,7 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times. There is one group of parameters.
+    """Limited-memory BFGS: ``step`` evaluates ``closure`` several times. There is one parameter group.
 
     >>> w = tw.nn.Parameter([3.0])
     >>> loss = tw.optim.LBFGS([w]).step(lambda: (w - 1).square().sum())
@@ -70,7 +70,7 @@ class LBFGS(Optimizer):
         return {name: v.detach() for name, v in self._native.state()}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Tensor:
-        """One step; the loss at its begin. ``closure`` need not call ``backward``."""
+        """One step; returns the loss before it. ``closure`` need not call ``backward``."""
         if closure is None:
             raise type_error("LBFGS: step needs a function that returns the loss: optimizer.step(closure)")
         for hook in list(self._pre_hooks.values()):
@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
         return {self.param_groups[0]["params"][0]: dict(self._native.state())}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes what ``state_dict`` returned, or the ``"optimizer"`` part of a checkpoint; nothing changes if it does not
+        """Loads what ``state_dict`` returned, or the ``"optimizer"`` part of a checkpoint; nothing changes if it does not
         fit."""
         if "param_groups" in state_dict:
             super().load_state_dict(state_dict)

@@ -1,5 +1,4 @@
-"""Learning rates that change with the step: PyTorch's schedules, which multiply what they find, so that several of them
-work together."""
+"""Learning-rate schedules of PyTorch. They multiply the current rate, so that several can be chained."""
 
 from __future__ import annotations
 
@@ -127,7 +126,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """``factor`` times the learning rate for ``total_iters`` steps, then the whole.
+    """``factor`` times the learning rate for ``total_iters`` steps, then the full rate.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
@@ -206,7 +205,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to zero in ``total_iters`` steps, by a power of what is left.
+    """Polynomial decay to zero in ``total_iters`` steps.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.PolynomialLR(o, total_iters=4, power=2.0)
@@ -229,7 +228,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine down to ``eta_min`` in ``T_max`` steps, and up again after them.
+    """Cosine annealing to ``eta_min`` in ``T_max`` steps, and up again after them.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CosineAnnealingLR(o, 4)
@@ -260,7 +259,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to ``eta_min`` in ``T_0`` steps, then again from the top in ``T_mult`` times as many.
+    """Cosine annealing to ``eta_min`` in ``T_0`` steps, with warm restarts, each ``T_mult`` times as long.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, T_mult=2)
@@ -270,7 +269,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_0 < 1 or T_mult < 1 or T_0 != int(T_0) or T_mult != int(T_mult):
-            raise value_error(f"CosineAnnealingWarmRestarts: T_0 and T_mult are whole numbers of at least 1, not {T_0} and {T_mult}")
+            raise value_error(f"CosineAnnealingWarmRestarts: T_0 and T_mult are integers of at least 1, not {T_0} and {T_mult}")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
@@ -297,7 +296,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class Warmup(LRScheduler):
-    """From the portion ``start`` of the first learning rate up in ``steps``, then as another schedule says.
+    """Linear warmup from the fraction ``start`` of the learning rate in ``steps``, then another schedule.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.ExponentialLR(o, 0.5), 4)
@@ -326,7 +325,7 @@ class Warmup(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other; each begins at its milestone.
+    """Schedules in sequence; each begins at its milestone.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> first = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
@@ -360,7 +359,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next step."""
+        """Advances to the next step."""
         if epoch is not None:
             raise value_error("SequentialLR: a step follows from the ones before it")
         self.last_epoch += 1
@@ -387,7 +386,7 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules that work together: each multiplies what the others have set.
+    """Chained schedules: each multiplies the rate that the others have set.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> both = [tw.optim.lr_scheduler.ExponentialLR(o, 0.5), tw.optim.lr_scheduler.ExponentialLR(o, 0.1)]
@@ -408,7 +407,7 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = [float(g["lr"]) for g in optimizer.param_groups]
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next step of all."""
+        """Advances all schedules to the next step."""
         for s in self._schedulers:
             s.step()
         self._last_lr = self._rates()
@@ -420,7 +419,7 @@ class ChainedScheduler(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Falls by ``factor`` when a figure has not improved for more than ``patience`` steps.
+    """Reduces the learning rate by ``factor`` when a metric has not improved for more than ``patience`` steps.
 
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> s = tw.optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1)
@@ -454,14 +453,14 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """True if a figure is an improvement."""
+        """True if a metric is an improvement."""
         sign = 1 if self.mode == "min" else -1
         if self.threshold_mode == "rel":
             return sign * a < sign * (best * (1 - sign * self.threshold)) if math.isfinite(best) else sign * a < sign * best
         return sign * a < sign * (best - sign * self.threshold)
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
-        """Takes the next figure."""
+        """Takes the next value of the metric."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(value, self.best):

@@ -1,4 +1,4 @@
-"""Optimizers whose steps are made on the Rust side: built-in rules, and rules in tensor code."""
+"""Optimizers whose steps run in Rust: built-in rules, and rules in tensor code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .. import Update
 
-# Settings that a group of a rule of one's own may have for itself.
+# Settings that a group of a custom rule may have for itself.
 _PER_GROUP = ("lr", "weight_decay")
 # Settings that say how PyTorch computes a step, and the direction, which is no matter of the rule.
 HINTS = ("foreach", "fused", "capturable", "differentiable", "maximize")
@@ -62,7 +62,7 @@ class NativeOptimizer(Optimizer):
         self._engines = []
         self._cohorts = {}  # of parameters whose steps are counted apart from the others'
         self._trained = set()
-        self._is_handed_out = False  # to somebody who knows one engine only
+        self._is_handed_out = False  # to code that knows one engine only
         self._has_warned = False
 
     # Engines.
@@ -87,7 +87,7 @@ class NativeOptimizer(Optimizer):
             self._tune(group)
 
     def _tune(self, group):
-        """The settings of a group count from the next step on."""
+        """The settings of a group apply from the next step on."""
         for engine in self._engines:
             for i, (g, _) in enumerate(engine.parts):
                 if g is group and not engine.native.tune(i, float(g.get("weight_decay", 0.0)), self._made([], self._given(g))):
@@ -118,7 +118,7 @@ class NativeOptimizer(Optimizer):
         self._engines.append(Engine(self._made(params, given), cohort, group, params))
 
     def _rebuild(self, fresh=()):
-        """Makes the engines anew; those of ``fresh`` parameters begin at step 0, the others go on."""
+        """Recreates the engines; those of ``fresh`` parameters begin at step 0, the others go on."""
         if any(int(e.steps().item()) for e in self._engines) and _native.worker_has_store():
             raise value_error(
                 f"{type(self).__name__}: servers keep the state with which it was made: what a setting adds to it, or a "
@@ -168,7 +168,7 @@ class NativeOptimizer(Optimizer):
     # Steps.
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        """One step with the collected gradients. Gradients of parameters are then cleared; parameters without one stay as
         they are."""
         for hook in list(self._pre_hooks.values()):
             hook(self, (closure,), {})
@@ -273,7 +273,7 @@ class NativeOptimizer(Optimizer):
 
 
 def _absent(name, param, variable):
-    """What a state begins with that a file does not have."""
+    """The initial state of entries that a file lacks."""
     if name == "master":  # the value that a 16-bit parameter is rounded from
         return param.detach()
     return _native.ones_like(variable) if name == "mu_product" else _native.zeros_like(variable)
@@ -317,20 +317,20 @@ class Rule(NativeOptimizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The settings it was created with."""
         return dict(self.defaults)
 
     def update(
         self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One step of one parameter: ``(parameter, state)``. A subclass says it."""
+        """One step of one parameter: ``(parameter, state)``. A subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def _settings_of(self, group):
         # ``update`` asks for the optimizer's settings, not for a group's.
         for k in self.defaults:
             if k not in _PER_GROUP and group.get(k) != self.defaults[k]:
-                raise value_error(f"{type(self).__name__}: a group of a Rule may have an lr and a weight_decay of its own, not {k!r}")
+                raise value_error(f"{type(self).__name__}: a group of a Rule may have its own lr and weight_decay, not {k!r}")
         return {}
 
     def _made(self, params, settings):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Group(dict):
-    """A group's parameters and settings. The optimizer hears of every change."""
+    """A group's parameters and settings. The optimizer is notified of every change."""
 
     def __init__(self, optimizer, settings):
         super().__init__(settings)
@@ -89,7 +89,7 @@ class Optimizer:
         """A setting of a group was changed."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters with settings of their own."""
+        """Adds parameters with their own settings."""
         if not isinstance(param_group, dict):
             raise type_error(f"add_param_group: expected a dict, not {type(param_group).__name__}")
         group = dict(param_group)
@@ -121,11 +121,11 @@ class Optimizer:
         """A group was added."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients."""
+        """One step with the accumulated gradients."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the collected gradients, or makes them zero."""
+        """Clears the accumulated gradients, or sets them to zero."""
         for g in self.param_groups:
             for p in g["params"]:
                 p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
@@ -190,7 +190,7 @@ class Optimizer:
         return made
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes what ``state_dict`` returned, here or in PyTorch; nothing changes if it does not fit."""
+        """Loads what ``state_dict`` returned, here or in PyTorch; nothing changes if it does not fit."""
         for hook in list(self._state_hooks["before load"].values()):
             state_dict = hook(self, state_dict) or state_dict
         groups = state_dict["param_groups"]
@@ -241,7 +241,7 @@ _needed = object()
 
 
 def _groups(name, params):
-    """The groups that the first argument of an optimizer says."""
+    """The parameter groups of the first argument of an optimizer."""
     if isinstance(params, Tensor):
         raise type_error(f"{name}: params is a tensor; give a list of them")
     if hasattr(params, "parameters") and callable(params.parameters):
@@ -256,7 +256,7 @@ def _groups(name, params):
 
 
 def load_flat(mine, state):
-    """Takes the state of a checkpoint: variables by name."""
+    """Loads the state of a checkpoint: variables by name."""
     missing = [n for n, _ in mine if n not in state]
     if missing:
         raise key_error(f"load_state_dict: missing {missing}")

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _BuiltIn(NativeOptimizer):
-    """A built-in rule: of the Rust side, or in tensor code where the settings ask for more."""
+    """A built-in rule: in Rust, or in tensor code where the settings need more."""
 
     _kind = ""  # its row in ``_native.OPTIMIZERS``
     _only_here = ()  # settings that only rules in tensor code have
@@ -78,7 +78,7 @@ class _BuiltIn(NativeOptimizer):
         return {k: v for k, v in super()._own_attributes().items() if k not in ("_momentum", "_betas")}
 
     def _rule(self, settings):
-        """A rule in tensor code for what the Rust side has not, or None."""
+        """A rule in tensor code for settings that the Rust rule lacks, or None."""
 
     def _made(self, params, settings):
         rule = self._rule(settings)
@@ -107,12 +107,12 @@ def _shrunk(param, lr, weight_decay):
 
 
 def _filled(step, beta):
-    """How much of a running average that started at zero is filled after so many steps."""
+    """The bias correction of a running average that started at zero."""
     return -(step * math.log(beta)).expm1() if beta > 0 else 1.0
 
 
 class _CycledSGD(TensorRule):
-    """Gradient descent with a momentum that is a variable."""
+    """SGD whose momentum is a variable."""
 
     slots = {"momentum_buffer": 0.0}
 
@@ -129,7 +129,7 @@ class _CycledSGD(TensorRule):
 
 
 class SGD(_BuiltIn):
-    """Gradient descent, with momentum.
+    """Stochastic gradient descent, with momentum.
 
     >>> w = tw.nn.Parameter([1.0])
     >>> optimizer = tw.optim.SGD([w], lr=0.5, momentum=0.9, nesterov=True)
@@ -161,7 +161,7 @@ class Adagrad(_BuiltIn):
 
 
 class _AmsGrad(TensorRule):
-    """Adam whose second moment never falls (Reddi and others 2018)."""
+    """AMSGrad: Adam whose second moment never decreases (Reddi and others 2018)."""
 
     slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0, "max_exp_avg_sq": 0.0}
 
@@ -233,7 +233,7 @@ class Adam(_BuiltIn):
 
 
 class AdamW(Adam):
-    """Adam with decay apart from the gradient (Loshchilov and Hutter 2019)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

@@ -56,7 +56,7 @@ class LRScheduler:
         return self._closed(self.base_lrs[0], step)
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next step, or to the one that is given."""
+        """Advances to the next step, or to a given one."""
         self._step_count += 1
         if epoch is None:
             self.last_epoch += 1

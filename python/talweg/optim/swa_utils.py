@@ -126,7 +126,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
-    """Makes running averages of batch normalization anew, by one pass over data.
+    """Recomputes the running averages of batch normalization, by one pass over data.
 
     >>> model = tw.nn.BatchNorm1d(1)
     >>> tw.optim.swa_utils.update_bn([tw.tensor([[1.0], [3.0]])], model)

@@ -4,7 +4,7 @@ Forward and backward graphs come from AOTAutograd as core ATen operators; `table
 without a copy by DLPack. Operators that are not in the table run in PyTorch, and `report` lists them.
 
 Options: ``torch.compile(model, backend="talweg", options={"frozen": True})`` compiles weights in for inference; a
-weight that is changed is compiled in anew at the next call.
+weight that is changed is compiled in again at the next call.
 """
 
 # mypy: ignore-errors
@@ -25,7 +25,7 @@ _OPTIONS = {"frozen"}
 def report() -> Report:
     """The graphs that were compiled so far, with graph breaks and the operators that ran in PyTorch.
 
-    `report().clear()` starts anew.
+    `report().clear()` starts over.
     """
     return REPORT
 

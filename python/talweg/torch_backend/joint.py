@@ -16,7 +16,7 @@ _WHOLE = """embedding_dense_backward gelu_backward native_layer_norm_backward _s
 
 
 def decompositions():
-    """PyTorch's ways to core ATen operators, without those of operators that have a row of their own."""
+    """PyTorch's ways to core ATen operators, without those of operators that have their own row."""
     whole = set(_WHOLE)
     table = core_aten_decompositions()
     return {op: f for op, f in table.items() if op._schema.name.rpartition("::")[2] not in whole}

@@ -166,7 +166,7 @@ def probe(module):
                     env[node] = _stand_in(node.meta["val"]) if node.op == "placeholder" else _constant(module, node)
             except Exception as e:
                 if node.op != "call_function":
-                    # Whoever uses it is refused.
+                    # A use of it is refused.
                     continue
                 refused[node] = str(e).split("\n")[0]
                 try:

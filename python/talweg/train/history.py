@@ -1,4 +1,4 @@
-"""Who hears of a run (``Callback``) and what stays of it (``History``)."""
+"""Callbacks of a run (``Callback``) and its record (``History``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Hears of a run; a subclass overrides what it wants. ``trainer.stop()`` ends the run after the step."""
+    """Callbacks of a run; a subclass overrides some. ``trainer.stop()`` ends the run after the step."""
 
     def on_begin(self, trainer: Trainer) -> None:
         """The run begins."""
@@ -20,17 +20,17 @@ class Callback:
         """A step was done."""
 
     def on_evaluate(self, trainer: Trainer, figures: dict[str, float]) -> None:
-        """The model was evaluated; ``figures`` is a dict."""
+        """The model was evaluated; ``figures`` is a dict of metrics."""
 
     def on_epoch(self, trainer: Trainer) -> None:
-        """All batches were used once more."""
+        """An epoch has ended."""
 
     def on_end(self, trainer: Trainer) -> None:
         """The run has ended."""
 
 
 class History:
-    """Losses and figures of a run, and how it ended. In a notebook it shows its curves."""
+    """Losses and metrics of a run, and how it ended. In a notebook it shows its curves."""
 
     losses: list[tuple[int, float]]
     evaluations: list[tuple[int, dict[str, float]]]

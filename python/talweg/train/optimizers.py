@@ -19,7 +19,7 @@ def _variables(loss):
 
 
 class Optimizer:
-    """Makes the update that lowers a loss; the variables are those it depends on."""
+    """Builds the update that minimizes a loss over the variables it depends on."""
 
     _kind = ""
 

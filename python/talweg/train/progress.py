@@ -29,7 +29,7 @@ class Silent:
         """The model was evaluated."""
 
     def warn(self, text: str) -> None:
-        """Something is wrong, but the run goes on."""
+        """A warning; the run continues."""
         sys.stderr.write(f"warning: {text}\n")
 
     def end(self, trainer: Trainer) -> None:

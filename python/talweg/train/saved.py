@@ -1,5 +1,5 @@
-"""What a checkpoint holds of a run. Rust's trainer writes and reads the same: tensors and the notes ``trainer.*`` and
-``plateau.*`` have one name in both languages; notes ``python.*`` are of Python alone."""
+"""The content of a run's checkpoint. Rust's trainer writes and reads the same: tensors and the metadata ``trainer.*`` and
+``plateau.*`` have one name in both languages; metadata ``python.*`` is of Python alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def below(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
 
 @checked
 def load_checkpoint(path: str | os.PathLike[str], part: str = "model") -> dict[str, Tensor]:
-    """The tensors of a part of a checkpoint, by name: ``model.load_state_dict(load_checkpoint(path))``.
+    """The tensors of one part of a checkpoint, by name: ``model.load_state_dict(load_checkpoint(path))``.
 
     ``path`` is a file or a URL such as ``History.checkpoint``; files that servers of the parameter store have written
     beside it are read as well, and everything is checked. Parts are ``"model"``, what a module calls some of it
@@ -53,13 +53,13 @@ def _numbers(optimizer: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def variables(trainer: Trainer) -> list[tuple[str, Tensor]]:
     """Everything that is trained, with its path in checkpoints: the variables themselves, so that those in a parameter
-    store can be told."""
+    store can be updated."""
     parts = {"model": trainer.model._all_state(), "optimizer": trainer.optimizer._native.state()}
     return [(f"{part}.{name}", v) for part, state in parts.items() for name, v in state]
 
 
 def notes(trainer: Trainer) -> dict[str, str]:
-    """What a checkpoint holds beside tensors."""
+    """The metadata of a checkpoint."""
     groups, schedule = trainer.optimizer.param_groups, trainer._schedule
     own = {
         "order": trainer._order,
@@ -79,7 +79,7 @@ def notes(trainer: Trainer) -> dict[str, str]:
 
 
 def _loader_state(loader: Any) -> Any:
-    """Where the loader is; ``None`` if it cannot say so in JSON, and has to read again what was read."""
+    """The position of the loader; ``None`` if it has none in JSON, and has to read again what was read."""
     if not isinstance(loader, DataLoader) or not loader.in_order:
         return None
     state = loader.state_dict()
@@ -91,7 +91,7 @@ def _loader_state(loader: Any) -> Any:
 
 
 def position(trainer: Trainer) -> Any:
-    """Where the data are, as Rust's loader says it; ``None`` if the batches are not those of an indexed data set."""
+    """The position in the data, as Rust's loader states it; ``None`` if the batches are not those of an indexed data set."""
     loader = trainer.loader
     if not isinstance(loader, DataLoader):
         return None
@@ -99,7 +99,7 @@ def position(trainer: Trainer) -> Any:
 
 
 def restore(trainer: Trainer, step: int, generator: Any, told: dict[str, str], tensors: dict[str, Tensor], at: Any) -> None:
-    """Takes over what a checkpoint holds, or nothing of it."""
+    """Restores a checkpoint, or changes nothing."""
     before = trainer.model.state_dict()
     trainer.model.load_state_dict(below(tensors, "model"))
     try:
@@ -111,7 +111,7 @@ def restore(trainer: Trainer, step: int, generator: Any, told: dict[str, str], t
 
 
 def _numbered(trainer: Trainer, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """State of an optimizer by the numbers of parameters: Rust's trainer once wrote their names."""
+    """Optimizer state by parameter number: Rust's trainer once wrote names."""
     if all(k.split(".")[0] in ("step", "group", "state") for k in state):
         return state
     names = {v.variable_id: name for name, v in trainer.model._all_state() if hasattr(v, "variable_id")}
@@ -123,7 +123,7 @@ def _numbered(trainer: Trainer, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def recall(trainer: Trainer, step: int, generator: Any, told: dict[str, str], at: Any) -> None:
-    """Takes over what a checkpoint holds beside tensors."""
+    """Restores the metadata of a checkpoint."""
     own = {k.removeprefix("python."): json.loads(v) for k, v in told.items() if k.startswith("python.")}
     trainer._run.restore(step, told, at)
     for group, rate in zip(trainer.optimizer.param_groups, own.get("rates", ())):

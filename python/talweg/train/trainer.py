@@ -125,7 +125,7 @@ class Trainer:
         self.history = History()
         self._stop = False
         self._order: Any = None  # the generator's state as this epoch began
-        self._owed: Any = None  # where this worker keeps the residuals of packed gradients
+        self._residuals: Any = None  # where this worker keeps the residuals of packed gradients
         self._beside: Any = None  # what this worker keeps beside a parameter store
 
     @property
@@ -192,15 +192,15 @@ class Trainer:
             self.report.warn(f"a checkpoint was given up: {reason}")
 
     def _load_residuals(self) -> None:
-        self._owed = self._folder.owed(self.step)
+        self._residuals = self._folder.residuals(self.step)
 
     def _save_residuals(self) -> None:
-        if self._owed is not None:
-            self._owed.keep(self.step)
+        if self._residuals is not None:
+            self._residuals.keep(self.step)
 
     def resume(self) -> int | None:
-        """Continues from the newest whole checkpoint, of this trainer or of Rust's; its step, or ``None`` if there is
-        none yet."""
+        """Continues from the newest complete checkpoint, of this trainer or of Rust's; returns its step, or ``None`` if
+        there is none yet."""
         if self._folder is None:
             raise value_error("resume: there is no folder of checkpoints")
         found = self._folder.latest()
@@ -231,7 +231,7 @@ class Trainer:
         _native.worker_agree([(name, str(value)) for name, value in settings], self.optimizer._native)
 
     def _take_over(self) -> None:
-        """Goes on from what another worker, or this one's predecessor, gave before a step."""
+        """Continues from the state that another worker, or this one's predecessor, handed over before a step."""
         step, generator, notes, tensors, at = _native.decode_checkpoint(distributed.meet(lambda: b""))
         if self._run.has_store:
             mine = dict(saved.variables(self))
@@ -242,7 +242,7 @@ class Trainer:
             saved.restore(self, step, generator, notes, tensors, at)
 
     def _give(self) -> bytes:
-        """Everything that decides the next step, but for what the parameter store holds."""
+        """The state that decides the next step, except for the parameter store's."""
         state = saved.variables(self) if self._beside is None else self._beside
         return _native.encode_checkpoint(self.step, state, saved.notes(self), saved.position(self))
 
@@ -252,7 +252,7 @@ class Trainer:
         self._iterator = self._order = None
 
     def _part(self, batch: Any) -> tuple[Any, int]:
-        """This worker's part of a batch, and its number of samples."""
+        """This worker's shard of a batch, and its number of samples."""
         if not self._has_others:
             return batch, 0
         if isinstance(batch, dict):
@@ -348,7 +348,7 @@ class Trainer:
         )
 
     def _reported(self, records: _Records, loss: float, steps: int, ends_epoch: bool) -> None:
-        """Follows a step that counts for ``steps`` of them."""
+        """Called after a step that counts as ``steps``."""
         number = self._run.step
         if ends_epoch:
             self._order = None
@@ -366,7 +366,7 @@ class Trainer:
             self._iterator = None
 
     def _evaluated(self, records: _Records) -> float | None:
-        """Evaluates; the watched figure."""
+        """Evaluates; returns the watched metric."""
         was_training = self.model.training
         self.model.eval()
         try:
@@ -448,7 +448,7 @@ class Trainer:
         return self.history
 
     def _drive(self, tasks: dict[str, Callable[..., Any]]) -> None:
-        """Does what the run says until it ends."""
+        """Executes the tasks of the run until it ends."""
         run, answer = self._run, None
         run.begin(self._length())
         while True:

@@ -1,4 +1,4 @@
-"""Adversarial pictures by the sign of the gradient, saliency, and a straight-through estimator of one's own."""
+"""Adversarial pictures by the sign of the gradient, saliency, and a straight-through custom estimator."""
 
 import torch
 import torch.nn as nn

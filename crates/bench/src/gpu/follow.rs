@@ -14,14 +14,14 @@ const STEPS: usize = 40;
 const APART: f64 = 2e-3;
 
 #[derive(nn::Module)]
-struct Pictures {
+struct Images {
     convs: Vec<Conv2d>,
     last: Linear,
 }
 
-/// Losses of a convolutional network on pictures of noise.
-fn pictures() -> Result<Vec<f64>> {
-    let m = Pictures {
+/// Losses of a convolutional network on images of noise.
+fn images() -> Result<Vec<f64>> {
+    let m = Images {
         convs: vec![Conv2d::new(1, 8, [3, 3])?, Conv2d::new(8, 16, [3, 3])?],
         last: Linear::new(16 * 5 * 5, 10)?,
     };
@@ -63,7 +63,7 @@ pub fn losses(at: &str) -> Result<()> {
     cuda::allow_tf32(false);
     let models: [(&str, &dyn Fn(&str) -> Result<Vec<f64>>); 3] = [
         ("mlp", &|at| Ok(perceptron(at, &[784, 100, 10], STEPS)?.0)),
-        ("cnn", &|_| pictures()),
+        ("cnn", &|_| images()),
         ("char-gpt", &|_| characters()),
     ];
     for (name, f) in models {

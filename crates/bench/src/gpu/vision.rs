@@ -74,7 +74,7 @@ impl ResNet {
     }
 }
 
-/// One training step on 256 pictures of 224 × 224 in bf16 with momentum.
+/// One training step on 256 images of 224 × 224 in bf16 with momentum.
 pub fn train(at: &str) -> Result<()> {
     let batch = 256;
     let m = ResNet::new()?;

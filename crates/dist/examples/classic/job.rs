@@ -14,7 +14,7 @@ pub const WORKERS: u32 = 3;
 const SERVERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `work` on every worker, with its number and its line to the store; answers what each
+/// Runs `work` on every worker, with its number and its line to the store; returns what each
 /// returned.
 pub fn run<T: Send + 'static>(
     rule: Rule,
@@ -50,7 +50,7 @@ pub fn run<T: Send + 'static>(
     threads.into_iter().map(|t| t.join().map_err(|_| Error::value("a worker panicked"))?).collect()
 }
 
-/// What all workers have added to a table in the step before this one, when everybody does the same
+/// What all workers have added to a table in the step before this one, when every worker does the same
 /// steps: the table only grows, so it is the difference to what was there.
 pub struct Sums {
     table: Table,
@@ -63,7 +63,7 @@ impl Sums {
         store.create(&table, &vec![0.0; rows * width])?;
         Ok(Sums { table, before: vec![0.0; rows * width] })
     }
-    /// Adds this worker's part, ends the step and answers everybody's sum.
+    /// Adds this worker's part, ends the step and returns the sum over workers.
     pub fn reduce(&mut self, store: &mut Store, mine: &[f32]) -> Result<Vec<f32>> {
         store.push(&self.table, mine, 0.0)?;
         store.clock()?;

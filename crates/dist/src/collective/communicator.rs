@@ -1,5 +1,5 @@
 //! What carries collectives between the ranks of a job: one small trait, behind which are the
-//! links of this crate ([`MeshCommunicator`]) or somebody else's library.
+//! links of this crate ([`MeshCommunicator`]) or those of another library.
 
 use super::{Combine, Element, Mesh};
 use crate::membership::Member;
@@ -53,17 +53,17 @@ impl Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Everybody gets the combination.
+    /// All-reduce: every rank gets the combination.
     AllReduce = 1,
-    /// Everybody gets its part of the combination.
+    /// Reduce-scatter: every rank gets its part of the combination.
     ReduceScatter,
-    /// Everybody gets everybody's.
+    /// All-gather: every rank gets the data of all ranks.
     AllGather,
-    /// Everybody gets the root's.
+    /// Broadcast: every rank gets the root's data.
     Broadcast,
     /// The root gets the combination.
     Reduce,
-    /// Everybody gets its part of everybody's.
+    /// All-to-all: every rank gets its part of every rank's data.
     AllToAll,
     /// From one to another.
     Send,
@@ -191,14 +191,14 @@ pub struct Operation<'a> {
 /// Carries collectives. All members of a group call the same ones in the same order; ranks are
 /// those of the group. After an error nothing more can be carried.
 pub trait Communicator: Send {
-    /// Everybody ends with the combination of everybody's data.
+    /// All-reduce: every rank ends with the combination of all ranks' data.
     fn all_reduce(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<()>;
-    /// Each rank ends with its part of the combination, in place; answers which bytes that is. The
+    /// Each rank ends with its part of the combination, in place; returns which bytes that is. The
     /// data are as many equal parts as there are ranks.
     fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>>;
-    /// Rank `i` brings part `i` of as many equal parts; everybody ends with all.
+    /// Rank `i` brings part `i` of as many equal parts; every rank ends with all.
     fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()>;
-    /// Everybody ends with the root's data.
+    /// Every rank ends with the root's data.
     fn broadcast(&mut self, operation: &Operation, data: &mut [u8], root: usize) -> Result<()>;
     /// Rank `i`'s part `j` becomes rank `j`'s part `i`.
     fn all_to_all(&mut self, operation: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()>;

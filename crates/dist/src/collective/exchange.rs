@@ -16,7 +16,7 @@ const TEXT_MAX: usize = 4096;
 const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a piece through shared memory: six of them fit into a ring.
 const SHARED_PIECE_BYTES: usize = 128 << 10;
-/// So much is in no cache when everybody is done with it.
+/// Messages of this length no longer fit a cache.
 const UNCACHED_BYTES: usize = 16 << 20;
 /// What fits into any socket's buffer: both ends may send this before they receive.
 const BUFFERED_BYTES: usize = 32 << 10;
@@ -91,7 +91,7 @@ impl Mesh {
         self.signature.write(&mut h);
         h
     }
-    /// Tells the others that ranks do not do the same, so that everybody knows why it ends.
+    /// Tells the others that ranks do not do the same, so that every rank reports why it ends.
     pub(super) fn tell(&mut self, e: &Error) {
         let (Error::Refused(text), false) = (e, self.is_broken) else { return };
         let header = Header { kind: ABORT, ..self.header() };
@@ -136,7 +136,7 @@ impl Mesh {
         let h = receiver.header_while(pump.as_deref_mut(), deadline)?;
         if h.kind == ABORT {
             let text = receiver.payload(TEXT_MAX, deadline)?;
-            // Everybody is told already.
+            // Every rank has been notified.
             self.is_broken = true;
             return Err(Error::refused(String::from_utf8_lossy(&text).into_owned()));
         }
@@ -201,7 +201,7 @@ impl Mesh {
         let mut incoming = pieces(receive.len(), SHARED_PIECE_BYTES);
         for (i, r) in pieces(send.len(), SHARED_PIECE_BYTES).enumerate() {
             self.send_pieces(to, &send[r], deadline)?;
-            // One piece ahead, so that nobody waits for the other's last.
+            // One piece ahead, so that no rank waits for the other's last.
             if i > 0
                 && let Some(r) = incoming.next()
             {

@@ -90,7 +90,7 @@ fn embedded(j: JoinOptions) -> Result<Box<dyn Communicator>> {
         match form(&j, &view, &acceptor) {
             Ok(group) => return Ok(Box::new(MeshCommunicator::new(group).with_line(j.member))),
             Err(e) if Instant::now() >= j.deadline => return Err(e),
-            // Somebody was started again, or not yet: ask once more who is there.
+            // A member was restarted, or is not there yet: read the group again.
             Err(_) => std::thread::sleep(CALL_AGAIN),
         }
     }

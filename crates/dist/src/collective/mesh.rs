@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(300);
 
 #[derive(Default)]
 struct Arrivals {
-    /// Epochs up to this one are over: nobody would answer who calls for them.
+    /// Epochs up to this one are over: calls for them are refused.
     over: u64,
     waiting: BTreeMap<(u64, u32), Connection>,
 }
@@ -48,7 +48,7 @@ impl Acceptor {
             self.0.1.notify_all();
         }
     }
-    /// Turns away whoever calls for this epoch or an earlier one.
+    /// Refuses calls for this epoch or an earlier one.
     fn end(&self, epoch: u64) {
         let mut arrivals = self.0.0.lock();
         arrivals.over = arrivals.over.max(epoch);
@@ -73,9 +73,9 @@ impl Acceptor {
 struct ViewState {
     /// The newest group's epoch.
     epoch: u64,
-    /// Whether somebody waits to be let in.
+    /// Whether a worker waits to join.
     waits: bool,
-    /// Whether somebody is missing who may still come.
+    /// Whether a member is missing that may still come.
     misses: bool,
     /// Whether the membership store is gone.
     lost: bool,
@@ -118,11 +118,11 @@ impl ViewWatcher {
     pub fn is_over(&self, epoch: u64) -> bool {
         self.news.lock().epoch > epoch
     }
-    /// True if somebody waits to be let in.
+    /// True if a worker waits to join.
     pub fn waits(&self) -> bool {
         self.news.lock().waits
     }
-    /// Tells whether somebody waits to be let in, and whether somebody is missing who may still come, once
+    /// Reports whether a worker waits to join, and whether a member is missing that may still come, once
     /// what is known is as new as a group.
     pub fn absent(&self) -> impl Fn(u64, Instant) -> (bool, bool) + use<> {
         let news = self.news.clone();
@@ -135,7 +135,7 @@ impl ViewWatcher {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    /// An error if the membership store is gone: nobody can say who is in the job.
+    /// An error if the membership store is gone: the members of the job are unknown.
     pub fn check(&self) -> Result<()> {
         if self.news.lock().lost {
             let e = "the membership store is gone, or has taken this process for dead";
@@ -175,7 +175,7 @@ pub(crate) fn mesh(
     deadline: Instant,
 ) -> Result<Mesh> {
     let formed = links(view, rank, acceptor, secret, deadline, &|| watch.is_over(view.epoch));
-    // Calls for epochs that are over have nobody to answer them.
+    // Calls for epochs that are over are refused.
     acceptor.end(view.epoch);
     let (me, links) = formed?;
     links.iter().flatten().try_for_each(|l| l.detect_loss(cut_max()))?;

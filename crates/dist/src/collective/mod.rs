@@ -1,4 +1,4 @@
-//! Collectives over a full mesh of links: everybody calls the same functions in the same order.
+//! Collectives over a full mesh of links: every rank calls the same functions in the same order.
 //!
 //! A group belongs to an epoch and numbers its operations; a message of another epoch or
 //! operation is refused. Any error breaks the group: it closes its links, so that the other
@@ -43,7 +43,7 @@ pub struct Mesh {
     signature: Signature,
     /// Where received data waits to be added; in words, so that any element is aligned.
     scratch: Vec<u64>,
-    /// Everybody's version of this rank's part, in words as well.
+    /// Every rank's version of this rank's part, in words as well.
     parts: Vec<u64>,
     /// A copy of what is sent while the same place receives.
     outgoing: Vec<u8>,
@@ -143,7 +143,7 @@ impl Mesh {
         done
     }
 
-    /// Everybody ends with the combination of everybody's data.
+    /// All-reduce: every rank ends with the combination of all ranks' data.
     pub fn all_reduce(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
         let way = Algorithm::choose(self.ranks(), data.len());
         self.all_reduce_by(way, data, element, how, deadline)
@@ -194,9 +194,9 @@ impl Mesh {
             Ok(())
         })
     }
-    /// Everybody ends with the sum of what everybody packs: fewer bytes for less accuracy. What
+    /// Every rank ends with the sum of what all ranks pack: fewer bytes for less accuracy. What
     /// packing leaves out stays in `residual` and is added to the next call's data. All ranks end
-    /// with the same bits. What is no number stays none, with its neighbors perhaps, and is not owed.
+    /// with the same bits. NaN stays NaN, perhaps with its neighbors, and is not in the residual.
     pub fn all_reduce_packed(
         &mut self,
         data: &mut [f32],
@@ -206,7 +206,7 @@ impl Mesh {
     ) -> Result<()> {
         packed::all_reduce(&mut (self, deadline), data, filter, Some(residual))
     }
-    /// Each rank ends with the combination of its part of everybody's data, in place; answers
+    /// Each rank ends with the combination of its part of all ranks' data, in place; returns
     /// which bytes that is.
     pub fn reduce_scatter(
         &mut self,
@@ -223,7 +223,7 @@ impl Mesh {
         self.operation(|g| g.scatter_sum(data, element, how, deadline))?;
         Ok(mine.start * size..mine.end * size)
     }
-    /// Everybody ends with everybody's part: rank `i` brings part `i` of `ranks` nearly equal
+    /// All-gather: every rank ends with all parts: rank `i` brings part `i` of `ranks` nearly equal
     /// parts of `data`, counted in elements of `size` bytes.
     pub fn all_gather(&mut self, data: &mut [u8], size: usize, deadline: Instant) -> Result<()> {
         if size == 0 || !data.len().is_multiple_of(size) {
@@ -231,7 +231,7 @@ impl Mesh {
         }
         self.operation(|g| g.gather(data, size, deadline))
     }
-    /// Everybody ends with the root's data.
+    /// Every rank ends with the root's data.
     pub fn broadcast(&mut self, data: &mut [u8], root: usize, deadline: Instant) -> Result<()> {
         let ranks = self.ranks();
         if root >= ranks {
@@ -270,7 +270,7 @@ impl Mesh {
             Ok(())
         })
     }
-    /// Nobody leaves before everybody has come.
+    /// Barrier: no rank returns before every rank has called.
     pub fn barrier(&mut self, deadline: Instant) -> Result<()> {
         let mut token = [0; 4];
         self.all_reduce(&mut token, Element::I32, Combine::Sum, deadline)
@@ -299,7 +299,7 @@ impl Mesh {
         done
     }
 
-    /// Each rank gets its part from everybody and adds in tree order.
+    /// Each rank gets its part from every rank and adds in tree order.
     fn scatter_sum(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
         let (rank, ranks, size) = (self.rank, self.ranks(), element.size());
         let at = |i: usize| {

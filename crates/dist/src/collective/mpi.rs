@@ -62,7 +62,7 @@ impl Mpi {
         let mut universe = UNIVERSE.lock().map_err(|_| Error::value("MPI failed before"))?;
         if universe.is_none() {
             let (started, _) = mpi::initialize_with_threading(mpi::Threading::Serialized)
-                .ok_or_else(|| Error::value("MPI was initialized by somebody else in this process"))?;
+                .ok_or_else(|| Error::value("MPI was already initialized in this process, by another library"))?;
             *universe = Some(started);
             // SAFETY: a function without arguments, in which nothing panics.
             unsafe { libc::atexit(leave) };
@@ -87,7 +87,7 @@ impl Mpi {
         self.is_broken = done.is_err();
         done
     }
-    /// As [`Mpi::operation`], of everybody: first they agree on what it is.
+    /// As [`Mpi::operation`], of all ranks: first they agree on what it is.
     fn collective<T>(&mut self, operation: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
         self.operation(operation, |m, comm| {
             let mut words = vec![0u64; WORDS * (operation.group.size() + 1)];
@@ -119,7 +119,7 @@ impl Mpi {
         if let Some(c) = self.teams.get(group.ranks()) {
             return Ok(*c);
         }
-        // Making one has no deadline: first see that everybody has come.
+        // Making one has no deadline: first check that every rank has called.
         self.greet(operation)?;
         let ranks: Vec<c_int> = group.ranks().iter().map(|r| *r as c_int).collect();
         let tag = ranks.iter().fold(17, |h: c_int, r| (h.wrapping_mul(31) ^ r) & 0x3fff);

@@ -1,8 +1,8 @@
-//! Sums that go on while the caller computes: a thread of its own reduces a bucket of values while
+//! Sums that go on while the caller computes: a separate thread reduces a bucket of values while
 //! the caller still makes the next one.
 //!
-//! Everybody must give the same buckets of the same lengths. They may be given in any order, as a
-//! graph happens to make them: they are reduced in the order of their numbers, and so by everybody
+//! Every rank must submit the same buckets of the same lengths. They may be submitted in any order, as a
+//! graph happens to make them: they are reduced in the order of their numbers, and so by every rank
 //! in the same. How values are cut into buckets changes no bit: each element is summed by itself.
 
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ pub struct Overlap {
     thread: Option<JoinHandle<()>>,
     /// Buckets that wait for those before them.
     early: BTreeMap<usize, Vec<f32>>,
-    /// Results that nobody has taken.
+    /// Results that were not taken yet.
     results: BTreeMap<usize, Result<Vec<f32>>>,
     /// Buckets of this round that were sent, have come back and were taken.
     sent: usize,

@@ -1,7 +1,7 @@
 //! Collectives in fewer bytes: elements are packed on the wire and added as they are.
 //!
-//! Each rank gets its part of everybody's elements packed, adds them up in tree order, and gives the
-//! sum away packed again. Everybody, whoever has added included, ends with what was given away, and
+//! Each rank gets its part of all ranks' elements packed, adds them in tree order, and sends the
+//! sum packed again. Every rank, the one that added included, ends with what was sent, and
 //! so with the same bits. However many ranks there are, each sends about twice its packed elements.
 
 use super::{Communicator, Mesh, Operation};
@@ -44,8 +44,8 @@ impl<'c> Words for (&mut (dyn Communicator + 'c), &Operation<'_>) {
     }
 }
 
-/// The sum of everybody's elements of this rank's part, of as many equal parts as there are ranks;
-/// `lost` takes what packing has left out, if somebody wants it.
+/// The sum of all ranks' elements of this rank's part, of as many equal parts as there are ranks;
+/// `lost` takes what packing has left out, if the caller wants it.
 fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mut [f32]>) -> Result<Arc<Vec<f32>>> {
     let (ranks, _) = by.ranks();
     let each = data.len() / ranks;
@@ -61,7 +61,7 @@ fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mu
         let mut sent = pool::take(each);
         for ((w, x), lost) in send.chunks_exact(words).zip(data.chunks_exact(each)).zip(lost.chunks_exact_mut(each)) {
             unpack(filter.code(), w, pool::make_mut(&mut sent))?;
-            lost.iter_mut().zip(x.iter().zip(&*sent)).for_each(|(l, (x, s))| *l = owed(x - s));
+            lost.iter_mut().zip(x.iter().zip(&*sent)).for_each(|(l, (x, s))| *l = finite(x - s));
         }
         pool::give(sent);
     }
@@ -76,7 +76,7 @@ fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mu
     Ok(merge::tree_sum(&mut parts))
 }
 
-/// Everybody's elements one after the other, each rank's as they were packed; there is room for all
+/// All ranks' elements one after the other, each rank's as they were packed; there is room for all
 /// of them, or for the first.
 fn gathered(by: &mut impl Words, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
     let (ranks, me) = by.ranks();
@@ -94,12 +94,12 @@ fn gathered(by: &mut impl Words, mine: &[f32], filter: Filter, out: &mut [f32]) 
     Ok(())
 }
 
-/// What is owed; nothing of what is no number, which would never be paid off.
-fn owed(x: f32) -> f32 {
+/// The residual; 0 for NaN, which would never be compensated.
+fn finite(x: f32) -> f32 {
     if x.is_finite() { x } else { 0.0 }
 }
 
-/// Everybody ends with the sum of everybody's elements. What packing has left out stays in
+/// Every rank ends with the sum of all ranks' elements. What packing has left out stays in
 /// `residual`, if there is one, and is added to the next call's elements.
 pub(super) fn all_reduce(
     by: &mut impl Words,
@@ -127,21 +127,21 @@ pub(super) fn all_reduce(
     if let (Some(r), Some(lost)) = (residual, lost) {
         r.copy_from_slice(&lost[..data.len()]);
         pool::give(lost);
-        // What packing the sum has lost is owed by who has packed it.
+        // What packing the sum has lost belongs to the residual of the rank that packed it.
         let own = (me * each).min(data.len())..((me + 1) * each).min(data.len());
         let pairs = sum.iter().zip(&data[own.clone()]);
-        r[own].iter_mut().zip(pairs).for_each(|(l, (s, a))| *l += owed(s - a));
+        r[own].iter_mut().zip(pairs).for_each(|(l, (s, a))| *l += finite(s - a));
     }
     pool::give(sum);
     Ok(())
 }
 
 impl dyn Communicator + '_ {
-    /// Everybody ends with the sum of everybody's elements, packed on the wire.
+    /// Every rank ends with the sum of all ranks' elements, packed on the wire.
     pub fn all_reduce_packed(&mut self, operation: &Operation, data: &mut [f32], filter: Filter) -> Result<()> {
         all_reduce(&mut (self, operation), data, filter, None)
     }
-    /// This rank's part of the sum of everybody's elements, which are as many equal parts as there
+    /// This rank's part of the sum of all ranks' elements, which are as many equal parts as there
     /// are ranks, packed on the wire.
     pub fn reduce_scatter_packed(
         &mut self,
@@ -155,7 +155,7 @@ impl dyn Communicator + '_ {
         pool::give(sum);
         Ok(())
     }
-    /// Everybody's elements one after the other, packed on the wire; this rank's own as well.
+    /// All ranks' elements one after the other, packed on the wire; this rank's own as well.
     pub fn all_gather_packed(
         &mut self,
         operation: &Operation,

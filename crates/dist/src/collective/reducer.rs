@@ -1,14 +1,14 @@
 //! Data-parallel sums that survive the loss of workers and take in new ones.
 //!
 //! Operations are counted. When a member is lost in the middle of one, the others form a group
-//! without it and either take the result from somebody who has it already, or repeat the
+//! without it and either take the result from a member that has it already, or repeat the
 //! operation with what they still hold: no step is half done, and the lost worker costs its share
 //! of the steps until its replacement is there. A replacement is let in between two steps, where
 //! the others can say what they know ([`Reducer::meet`]).
 
 use crate::collective::mesh::{Acceptor, ViewWatcher, mesh};
 use crate::collective::{Combine, Element, Mesh};
-use crate::filter::{Owed, Residuals};
+use crate::filter::{ResidualKey, Residuals};
 use crate::membership::Member;
 use crate::membership::controller::{self, View};
 use crate::{Error, Filter, Result, merge, pool};
@@ -22,10 +22,10 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
-/// How often those who stay look whether somebody has come.
+/// How often the remaining members check whether a worker has come.
 const STAY_EVERY: Duration = Duration::from_millis(20);
 /// How long to wait before a group is tried again whose members could not be reached, at first and at
-/// most: whoever is dead is missed by the membership store in the meantime.
+/// most: the membership store notices a dead member in the meantime.
 const AGAIN: Duration = Duration::from_millis(5);
 const AGAIN_MAX: Duration = Duration::from_millis(500);
 
@@ -75,7 +75,7 @@ pub struct Reducer {
     residuals: Residuals,
     is_new: bool,
     is_late: bool,
-    /// Somebody waits to be let in: all members have agreed on it in the last operation.
+    /// A worker waits to join: all members have agreed on it in the last operation.
     admits: bool,
     /// How long to wait before the next group that does not work is complained of.
     again: Duration,
@@ -144,7 +144,7 @@ impl Reducer {
         self.is_late
     }
 
-    /// Packs what is sent from now on, as everybody must; what that leaves out is added to the next
+    /// Packs what is sent from now on, as every member must; what that leaves out is added to the next
     /// mean of the same bucket.
     pub fn pack(&mut self, filter: Filter) {
         self.filter = Some(filter);
@@ -158,20 +158,20 @@ impl Reducer {
         self.residuals = Residuals::decode(bytes)?;
         Ok(())
     }
-    /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
+    /// Every member's data becomes the mean over members. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
         self.mean_of(0, 1.0, data)
     }
     /// As [`Reducer::mean`], of one of several buckets in turn and with this worker's data counting so
-    /// much. What counts nothing is not looked at.
+    /// much. Data with weight 0 is not read.
     pub fn mean_of(&mut self, bucket: usize, weight: f32, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
         if let Some(filter) = self.filter {
             return self.packed_mean(filter, bucket, [waits, weight], data);
         }
         self.counted(data, |group, data, sum, deadline| {
-            // The element after the data says whether anybody knows of a worker that waits: all must know.
+            // The element after the data says whether a member knows of a worker that waits: all must know.
             sum.extend_from_slice(&merge::weighted(data, weight));
             sum.extend([waits, weight]);
             group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)?;
@@ -184,7 +184,7 @@ impl Reducer {
         Ok(())
     }
     fn packed_mean(&mut self, filter: Filter, bucket: usize, said: [f32; 2], data: &mut [f32]) -> Result<()> {
-        let key = Owed::Block(0, bucket as u64);
+        let key = ResidualKey::Block(0, bucket as u64);
         let mut owed = std::mem::take(self.residuals.0.entry(key).or_default());
         owed.resize(data.len(), 0.0);
         let mut next = pool::copy(&owed);
@@ -211,7 +211,7 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    /// Everybody's data becomes that of the first worker.
+    /// Every member's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
         self.counted(data, |group, data, first, deadline| {
             first.extend_from_slice(data);
@@ -220,7 +220,7 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    /// Everybody's data, in the order of ranks; all must give as much.
+    /// All members' data, in the order of ranks; all must have the same length.
     pub fn gather(&mut self, data: &[f32]) -> Result<Vec<Vec<f32>>> {
         self.counted(data, |group, data, all, deadline| {
             let (me, each) = (group.rank(), data.len());
@@ -248,7 +248,7 @@ impl Reducer {
         }
         Ok(None)
     }
-    /// After the last step: nobody leaves before everybody has come, for who might need the last result;
+    /// After the last step: no member leaves before all have come, since one may need the last result;
     /// no call waits longer than `limit`. Workers that are missing but may still come are waited for, for
     /// so long at most, and let in with what `give` says, so that every worker has its part in the end.
     pub fn finish(&mut self, give: Give, missing: Duration, limit: Duration) -> Result<()> {
@@ -263,7 +263,7 @@ impl Reducer {
             let flag = |is: bool| if is { 1.0 } else { 0.0 };
             let absent = self.watch.absent();
             self.counted(&[0.0; 2], |group, _, sum, deadline| {
-                // Asked at each attempt: whoever is lost in one is missing from the next.
+                // Read at each attempt: a member lost in one is missing from the next.
                 let (waits, misses) = absent(group.epoch(), deadline);
                 let is_early = misses && Instant::now() < *until.get_or_insert_with(|| Instant::now() + limit);
                 sum.extend([flag(waits), flag(is_early)]);
@@ -302,7 +302,7 @@ impl Reducer {
     ) -> Result<()> {
         if self.is_late {
             let e = "this worker replaces one that was lost: it must be told what the others know before its first \
-                     step; Trainer does it, a loop of its own calls nn::parallel::meet";
+                     step; Trainer does it, a custom loop calls nn::parallel::meet";
             return Err(Error::value(e));
         }
         let deadline = Instant::now() + self.timeout;
@@ -382,7 +382,7 @@ impl Reducer {
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
                 Err(_) if self.watch.is_over(view.epoch) => {}
-                // Whoever got further must not wait for this worker.
+                // Members that got further must not wait for this worker.
                 Err(e) => self.say_over(controller::BROKEN, view.epoch, &e.to_string(), deadline)?,
             }
         }
@@ -447,7 +447,7 @@ impl Reducer {
     }
 }
 
-/// What everybody's data counts together; where that is nothing the mean is 0.
+/// The sum of all members' weights; where it is 0, the mean is 0.
 fn counts(weights: f32) -> f32 {
     if weights > 0.0 { weights } else { 1.0 }
 }

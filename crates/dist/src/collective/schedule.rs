@@ -14,7 +14,7 @@ pub enum Algorithm {
     Doubling,
     /// Powers of two, long data: halve what is exchanged each time, then collect the parts.
     Halving,
-    /// Any number: each rank gets its part of everybody's data, adds it up and gives it back.
+    /// Any number: each rank gets its part of all ranks' data, adds it and sends it back.
     Direct,
 }
 
@@ -65,7 +65,7 @@ pub fn halving(rank: usize, ranks: usize, len: usize) -> SmallVec<[Swap; 6]> {
     swaps
 }
 
-/// Peers in the order in which a rank meets them when everybody meets everybody: to whom it sends
+/// Peers in the order in which a rank exchanges with all others: to whom it sends
 /// and from whom it receives in each round.
 pub fn rounds(rank: usize, ranks: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..ranks).map(move |k| ((rank + k) % ranks, (rank + ranks - k) % ranks))

@@ -1,4 +1,4 @@
-//! What a launcher knows of its job, for whoever wants to look: a line in the terminal, a page.
+//! The launcher's view of its job: a progress line in the terminal, a page.
 
 use crate::membership::Coordinator;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Events and samples kept at most; older events are forgotten, samples thinned out.
 const EVENTS_MAX: usize = 200;
 const SAMPLES_MAX: usize = 1_000;
-/// How often the job is looked at.
+/// How often the job is checked.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// Rates are taken over so long.
@@ -173,7 +173,7 @@ impl Rate {
     }
 }
 
-/// Shared by the launcher and whoever looks.
+/// Shared by the launcher and the readers of the page.
 pub struct Dashboard {
     began: Instant,
     inner: Mutex<Inner>,
@@ -316,6 +316,6 @@ mod tests {
         assert!((r.now(t + s(99)) - 40.0).abs() < 1e-9, "{}", r.now(t + s(99)));
         assert!(r.now(t + s(101)) > 0.0 && r.now(t + s(103)) == 0.0);
         r.hear(t + s(110), 5);
-        assert_eq!(r.now(t + s(110)), 0.0, "a replacement begins anew");
+        assert_eq!(r.now(t + s(110)), 0.0, "a replacement starts over");
     }
 }

@@ -1,4 +1,4 @@
-//! Finding one's place in a job that somebody else started, from the variables that launchers and
+//! Finds this process's rank in a job of another launcher, from the variables that launchers and
 //! schedulers set.
 
 use crate::store::server::FOLDER;
@@ -20,7 +20,7 @@ pub struct WorkerConfig {
     pub local_rank: u32,
     /// Where the membership store is.
     pub coordinator: Endpoint,
-    /// Whether this process has to keep the membership store itself: nobody else does, and this
+    /// Whether this process has to keep the membership store itself: no other process does, and this
     /// is rank 0.
     pub keeps: bool,
     /// Whether lost workers are started again.
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(p.coordinator.to_string(), "127.0.0.1:1001");
         }
         let first = place(&[("TALWEG_PARALLEL", "1"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")]).unwrap().unwrap();
-        assert!(first.keeps, "nobody else would");
+        assert!(first.keeps, "no other process would");
     }
 
     #[test]

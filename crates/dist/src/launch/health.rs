@@ -10,7 +10,7 @@ const HANG_MIN: Duration = Duration::from_secs(60);
 const HANG_STEPS: u32 = 20;
 /// Writing a checkpoint may take so long.
 const SAVE_LIMIT: Duration = Duration::from_secs(3600);
-/// Whoever looks no oftener than this was stopped itself.
+/// A launcher that checks less often than this was stopped itself.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 /// When nothing has moved for so long, that is said.
 const STALL: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub enum Hang {
         /// What a call may take.
         timeout: Duration,
     },
-    /// When it has not moved for so long, whether anybody waits for it or not.
+    /// When it has not moved for so long, whether others wait for it or not.
     After(Duration),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Health {
     any_collective: bool,
     /// How long nothing must move until that is said again.
     next_word: Duration,
-    /// When the workers were last looked at.
+    /// When the workers were last checked.
     looked: Instant,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Health {
 pub(crate) struct Stuck {
     pub rank: u32,
     pub why: String,
-    /// Its training is done: nobody takes its place.
+    /// Its training is done: it is not replaced.
     pub is_done: bool,
 }
 
@@ -158,19 +158,19 @@ impl Health {
         let others = self.workers.iter().enumerate().filter(|(r, _)| *r != rank as usize);
         others.filter_map(|(_, v)| v.pulse.map(|p| p.steps)).max().unwrap_or(0)
     }
-    /// How long nobody has moved.
+    /// How long no worker has moved.
     pub fn still(&self, now: Instant) -> Duration {
         let last = self.workers.iter().filter(|v| v.is_running).map(|v| v.moved).max();
         last.map_or(Duration::ZERO, |at| now - at)
     }
-    /// Whether somebody writes a checkpoint.
+    /// Whether a worker writes a checkpoint.
     pub fn saves(&self) -> bool {
         self.workers.iter().any(|v| v.is_running && v.pulse.is_some_and(|p| p.doing == Activity::Saving))
     }
     /// The share of the data that was left out: steps that workers had no part in.
     pub fn missed(&self) -> f64 {
         let all = (self.steps * self.workers.len() as u64).max(1) as f64;
-        // Under all-reduce everybody who takes part counts who does not.
+        // Under all-reduce every participant counts the members that are missing.
         let counted = self.workers.iter().map(|v| v.missed + v.pulse.map_or(0, |p| p.missed)).max().unwrap_or(0);
         // With a store a worker that is given up is behind the others.
         let lost = self.workers.iter().filter(|v| !v.is_running && !v.is_done);
@@ -319,7 +319,7 @@ mod tests {
         h.hears(0, pulse(1, 1, Activity::Computing), t);
         (1..=3).for_each(|i| h.looks(t + s(i)));
         h.looks(t + s(14));
-        assert_eq!(h.stuck(t + s(14)), [], "3 s, and 11 s that nobody looked");
+        assert_eq!(h.stuck(t + s(14)), [], "3 s, and 11 s without a check");
         (15..=18).for_each(|i| h.looks(t + s(i)));
         assert_eq!(h.stuck(t + s(18)).len(), 1, "7 s that were looked at");
     }

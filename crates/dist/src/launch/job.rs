@@ -32,7 +32,7 @@ pub(super) struct Job<'a> {
     pub(super) logs: Option<PathBuf>,
     /// The address of this machine that the others see.
     ip: IpAddr,
-    /// A port that was free, for programs that bring a meeting place of their own.
+    /// A port that was free, for programs that bring a rendezvous.
     master: u16,
     secret: String,
     pub(super) notes: Receiver<String>,
@@ -42,18 +42,18 @@ pub(super) struct Job<'a> {
     pub(super) server_next: u32,
     pub(super) health: Health,
     pub(super) summary: &'a mut Summary,
-    /// When the pulses were last looked at.
+    /// When the heartbeats were last checked.
     pub(super) looked: Instant,
     /// Something was lost to a signal, or hung.
     pub(super) any_lost: bool,
-    /// When the file of `--resize` was last looked at, and what it asked for in vain.
+    /// When the file of `--resize` was last checked, and what it asked for in vain.
     pub(super) resized: Instant,
     pub(super) refused: Option<u32>,
     /// The workers were interrupted: how they end is no matter.
     pub(super) is_interrupted: bool,
     /// The program cannot start.
     pub(super) is_broken: bool,
-    /// Since when those that still run have had nobody to reduce with, if so.
+    /// Since when those that still run have had no peer to reduce with, if so.
     pub(super) outside: Option<Instant>,
     /// Held while this process looks after a job that others might.
     lock: Option<Lock>,
@@ -279,7 +279,7 @@ pub(super) struct Slot {
     pub fruitless: u32,
     /// When it is to be started again, and the number it will have.
     pub again: Option<(Instant, u32)>,
-    /// How its part ended, if nobody will take its place any more.
+    /// How its part ended, if it will not be replaced any more.
     pub exit: Option<Exit>,
     /// It was ended because it hung when its training was done.
     pub hung_at_end: bool,

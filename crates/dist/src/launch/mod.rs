@@ -108,7 +108,7 @@ pub struct Launch {
 pub enum Outcome {
     /// As many workers as were wanted have done their part.
     Done,
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     Stopped,
     /// It failed, for this reason.
     Failed(String),
@@ -210,7 +210,7 @@ pub fn guarded(parent: u32, command: &[OsString]) -> Error {
         if let Err(e) = set_parent_process_death_signal(Some(Signal::KILL)) {
             return Error::io("binding a process to its launcher")(e.into());
         }
-        // From here on its death is noticed; before, somebody else has become the parent.
+        // From here on its death is noticed; before, another process has become the parent.
         if getppid().map(|p| p.as_raw_nonzero().get().unsigned_abs()) != Some(parent) {
             return Error::Lost("the launcher is gone".to_string());
         }

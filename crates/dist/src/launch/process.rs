@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a log is looked at.
+/// How often a log is read.
 const TAIL: Duration = Duration::from_millis(20);
 /// How long to wait for the last words of a process that has ended.
 const HEAR_OUT: Duration = Duration::from_secs(2);
@@ -166,7 +166,7 @@ impl Process {
             c
         };
         let began = Instant::now();
-        // In a group of its own: Ctrl-C reaches the launcher alone, which hands it on once.
+        // In its own group: Ctrl-C reaches the launcher alone, which hands it on once.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let done = Arc::new(AtomicBool::new(false));
         let held = Arc::<Mutex<Held>>::default();
@@ -183,7 +183,7 @@ impl Process {
         let mut child = child.map_err(Error::io(format!("starting {:?}", s.command[0])))?;
         let mut signals = child.stdin.take();
         if let Some(to) = &mut signals {
-            // Not as arguments, where everybody on that machine could read the secret. If nobody
+            // Not as arguments, where every user of that machine could read the secret. If nothing
             // reads it, the process has ended, which is noticed.
             let _ = to.write_all(script(&s)?.as_bytes());
         }
@@ -231,7 +231,7 @@ impl Process {
             held.pass_on(&self.name);
         }
     }
-    /// How it has ended, said once. Of one that was adopted nobody is told how: then `is_done` says
+    /// How it has ended, said once. The exit status of an adopted process is unknown: then `is_done` says
     /// whether it had said that it was done.
     pub fn has_ended(&mut self, is_done: impl FnOnce() -> bool) -> Result<Option<ExitStatus>> {
         if self.ended.is_some() {
@@ -240,7 +240,7 @@ impl Process {
         self.ended = self.running.has_ended(is_done).map_err(Error::io(format!("waiting for {}", self.name)))?;
         Ok(self.ended)
     }
-    /// True if it has been stopped, as SIGSTOP does, for so long. Whoever has joined the job is
+    /// True if it has been stopped, as SIGSTOP does, for so long. A process that has joined the job is
     /// missed when its heartbeats stop; this finds a process that was stopped before it joined.
     pub fn is_stopped(&mut self, long: Duration) -> bool {
         let is_stopped = self.ended.is_none() && self.running.is_stopped();
@@ -254,7 +254,7 @@ impl Process {
             self.ended = self.running.kill();
         }
     }
-    /// Ends it at once, and finds out later, as if somebody else had done it.
+    /// Ends it at once, and finds out later, as if another process had done it.
     pub fn strike(&mut self) {
         // On another machine it is the end of its input that ends it.
         self.signals = None;
@@ -264,7 +264,7 @@ impl Process {
     pub fn interrupt(&mut self) {
         match &mut self.signals {
             _ if self.ended.is_some() => {}
-            // If nobody reads it, the process has ended.
+            // If it is not read, the process has ended.
             Some(to) => drop(to.write_all(b"INT\n")),
             None => self.running.signal(Signal::INT),
         }
@@ -281,7 +281,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Whoever takes its place writes on in the same log, and has a reader of its own.
+        // Its replacement appends to the same log, and has its own reader.
         self.done.store(true, Ordering::Relaxed);
     }
 }
@@ -313,7 +313,7 @@ fn quote(word: &OsStr) -> Result<String> {
 }
 
 /// Prints what a process says as it comes, with its name before each line. A carriage return, with
-/// which progress bars begin a line anew, ends one too.
+/// which progress bars begin a line again, ends one too.
 fn follow(
     name: String,
     from: Option<impl Read + Send + 'static>,
@@ -415,7 +415,7 @@ mod tests {
     fn a_hosts_file_reads() {
         let machines = Machine::parse_all("# two\nlocalhost slots=2\n\n  n1 # one\n").unwrap();
         assert_eq!(machines, [Machine::here(2), Machine { name: "n1".into(), slots: 1 }]);
-        for bad in ["", "# nobody", "n1 2", "n1 slots=0", "n1 slots=2 more", "-oProxyCommand=x"] {
+        for bad in ["", "# a comment", "n1 2", "n1 slots=0", "n1 slots=2 more", "-oProxyCommand=x"] {
             assert!(Machine::parse_all(bad).is_err(), "{bad:?}");
         }
     }

@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the processes are looked at, and their pulses.
+/// How often the processes are checked, and their heartbeats.
 const TICK: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(100);
 /// Workers that were asked to stop and have not moved for so long are killed.
@@ -22,7 +22,7 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(1);
 /// The others' steps are known so long after a worker has ended.
 const ECHO: Duration = Duration::from_millis(500);
-/// How often the file of `--resize` is looked at.
+/// How often the file of `--resize` is read.
 const RESIZE: Duration = Duration::from_millis(500);
 /// A server that has lived for so long was of use.
 const USEFUL: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl Job<'_> {
         Ok(self.over(outcome))
     }
 
-    /// Asks the workers to stop, if somebody wants that or the job cannot succeed any more.
+    /// Asks the workers to stop, if that was requested or the job cannot succeed any more.
     fn stop(&mut self, stop: &AtomicBool) -> Result<Option<Stopping>> {
         // Who hung after its training has left nothing for others to wait for.
         let lost = self.workers.iter().filter(|w| w.exit == Some(Exit::Lost) && !w.hung_at_end).count() as u32;
@@ -128,7 +128,7 @@ impl Job<'_> {
             self.refused = Some(wanted);
             self.dashboard.note(&format!("{wanted} workers are asked for, but the machines take {slots}"));
         }
-        // Without a checkpoint they would begin anew.
+        // Without a checkpoint they would start over.
         (wanted <= slots && self.coordinator.get(SAVED).is_some()).then_some(wanted)
     }
     /// Workers that cannot stop after a common step are interrupted, as by Ctrl-C: those of a program that
@@ -136,7 +136,7 @@ impl Job<'_> {
     fn interrupt(&mut self, s: &Stopping) {
         let number = |key: &str| self.coordinator.get(key).and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
         let ranks = 0..self.options.workers;
-        // Whoever was in a loop that asks is in it again when it is replaced, however long its start takes.
+        // A worker in a loop that reports is in it again when it is replaced, however long its start takes.
         let is_going = |r: u32| self.coordinator.get(&done_key(r)).and_then(|v| End::decode(&v)) == Some(End::Going);
         let can_stop = |r: u32| number(&begun_key(r)).is_some() || is_going(r);
         let agrees = number(LAST).is_some() || ranks.clone().any(can_stop);
@@ -285,7 +285,7 @@ impl Job<'_> {
     }
 
     /// Ends replacements that the others could not let in before they were done: what they wait
-    /// for will not come. (Somebody who ends leaves the group a moment before, so not at once.)
+    /// for will not come. (A process that ends leaves the group a moment before, so not at once.)
     fn strike_outsiders(&mut self) {
         let any_done = self.workers.iter().any(|w| w.exit == Some(Exit::Done));
         let group = || self.coordinator.get(controller::GROUP).and_then(|g| View::decode(&g).ok());
@@ -304,7 +304,7 @@ impl Job<'_> {
         }
     }
 
-    /// Starts again who is to be; answers why the job cannot go on, if so.
+    /// Starts again who is to be; returns why the job cannot go on, if so.
     fn look_after_workers(&mut self) -> Result<Option<String>> {
         for i in 0..self.workers.len() {
             let w = &mut self.workers[i];
@@ -381,7 +381,7 @@ impl Job<'_> {
         self.any_lost |= is_killed(status);
         let is_useful = self.health.has_stepped(rank) && is_killed(status);
         w.fruitless = if is_useful { 0 } else { w.fruitless + 1 };
-        // Whoever took the place of one that diverged would fail as well.
+        // The replacement of a worker that diverged would fail as well.
         let has_failed = self.coordinator.get(FAILED).is_some();
         let wants = !has_failed && (self.options.restart.wants(status) || verdict == Verdict::Early);
         if wants && w.process.restarts < self.options.restarts_max {

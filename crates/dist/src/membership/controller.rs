@@ -32,7 +32,7 @@ pub fn disk_key(server: ServerId) -> String {
 pub fn copied_key(server: ServerId) -> String {
     format!("copied/{server}")
 }
-/// Key under which a server says which partitions it answers for without a whole copy, and in which epoch.
+/// Key under which a server says which partitions it answers for without a complete copy, and in which epoch.
 pub fn unsynced_key(server: ServerId) -> String {
     format!("unsynced/{server}")
 }
@@ -201,7 +201,7 @@ impl Controller {
 
     /// Publishes a new group if the present one has lost members or does not work. Workers that
     /// come later know nothing of what the others have computed: they wait until it `admits`
-    /// them, or until nobody is left who knows anything; if that is because the others are done,
+    /// them, or until no member is left that has state; if that is because the others are done,
     /// they are too late.
     fn regroup(&mut self, kv: &mut Kv, is_over: bool, admits: bool) -> Result<Replies> {
         let mut present = BTreeMap::new();
@@ -223,7 +223,7 @@ impl Controller {
         };
         let mut out = Replies::new();
         if is_over || workers != self.group.workers {
-            // That somebody leaves who is done is no news, nor is a group of the same members.
+            // That a finished member leaves is no news, nor is a group of the same members.
             let end = |r: &u32| kv.get(&done_key(*r)).1.and_then(|v| End::decode(&v));
             let is_done = |r: &u32| end(r).is_some_and(|e| e != End::Going);
             let gone: Vec<u32> = self.group.workers.iter().filter(|w| !stay.contains(w)).map(|(r, _)| *r).collect();
@@ -280,14 +280,14 @@ impl Controller {
                     gone.for_each(|r| map.workers.iter_mut().skip(r).take(1).for_each(|w| *w = false));
                     map
                 }
-                // Everybody waits for a map: this is what they hear instead.
+                // All members wait for a map: they get this instead.
                 Err(e) => {
                     self.notes.push(e.to_string());
                     return kv.publish(MAP, &Map::refusal(&e.to_string()));
                 }
             },
             Some(old) => {
-                // Whoever takes a server's name anew holds nothing of what the map says it holds.
+                // A restarted server of the same name holds nothing of what the map says it holds.
                 let gone = changes.iter().filter_map(|c| match c {
                     KeyEvent::Gone(k) | KeyEvent::Set(k) => k.strip_prefix("server/")?.parse::<ServerId>().ok(),
                 });
@@ -308,8 +308,8 @@ impl Controller {
         Ok(out)
     }
 
-    /// Primaries that have no whole copy are passed over: the next server of each list may have one. A partition of
-    /// which nobody has one is lost, as if its servers had all died.
+    /// Primaries that have no complete copy are passed over: the next server of each list may have one. A partition of
+    /// which no server has one is lost, as if its servers had all died.
     fn pass_over_unsynced(&mut self, kv: &mut Kv) -> Result<Replies> {
         let Some(map) = &self.map else { return Ok(Replies::new()) };
         let unsynced = said_by_primaries(kv, map, "unsynced/");
@@ -320,10 +320,10 @@ impl Controller {
             self.notes.push(format!("epoch {}: partitions {passed:?}: {text}", next.epoch));
         }
         if !lost.is_empty() {
-            let text = "every whole copy died while another was made";
+            let text = "every complete copy died while another was being transferred";
             self.notes.push(format!("epoch {}: partitions {lost:?} are lost: {text}", next.epoch));
         }
-        // When the others have said that they are whole, those that were passed over get their copies anew.
+        // When the others have said that they are whole, those that were passed over get their copies again.
         let stay = self.staying(kv);
         if !stay.is_empty() {
             self.target = Some(Map::new(next.replicas.len(), &stay, self.copies, self.workers)?);

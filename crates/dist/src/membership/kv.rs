@@ -338,7 +338,7 @@ mod tests {
             r.handle(s(caller), caller, 0, Request::Heartbeat).unwrap();
         }
         assert_eq!(r.silent(s(4), s(2), s(10)), [1], "the others were heard");
-        assert!(r.silent(s(6), s(2), s(10)).is_empty(), "nobody was");
+        assert!(r.silent(s(6), s(2), s(10)).is_empty(), "none was");
         r.handle(s(7), 2, 0, Request::Heartbeat).unwrap();
         assert_eq!(r.silent(s(7), s(2), s(10)), [1, 3], "one is back: the others hang");
         assert_eq!(r.silent(s(18), s(2), s(10)), [1, 2, 3], "not for ever");

@@ -3,9 +3,9 @@
 //! A heartbeat says that a process lives. Its *pulse* says whether it moves: a worker that computes
 //! for ever still has a heartbeat, but its pulse stands, while those who wait for it say that they wait.
 //!
-//! **Stopping.** Whoever wants the job to stop sets [`STOP`]. Each worker's [`Gate`] then closes: no step
+//! **Stopping.** A process that wants the job to stop sets [`STOP`]. Each worker's [`Gate`] then closes: no step
 //! begins any more, and the worker says which one it had begun. The greatest of these is the last step
-//! for everybody ([`LAST`], [`last_step`]): nobody has passed it, and everybody can reach it. No main thread takes
+//! for all ([`LAST`], [`last_step`]): no worker has passed it, and every worker can reach it. No main thread takes
 //! part until then, so that workers that wait for each other in the middle of a step agree all the same.
 //!
 //! **Workers that are lost when the stop comes.** With a parameter store, what a worker has done is in the store, also
@@ -38,7 +38,7 @@ pub fn done_key(rank: u32) -> String {
 pub fn begun_key(rank: u32) -> String {
     format!("begun/{rank}")
 }
-/// Key by which anybody asks all workers to stop at a common step.
+/// Key by which any process asks all workers to stop at a common step.
 pub const STOP: &str = "stop";
 /// Key of that step.
 pub const LAST: &str = "last";
@@ -47,7 +47,7 @@ pub const STEPPED: &str = "stepped";
 /// Key of the newest checkpoint that is on disk: its step and its path.
 pub const SAVED: &str = "saved";
 
-/// Key of why the job has failed for good, if it has: nobody is started again.
+/// Key of why the job has failed for good, if it has: no process is restarted.
 pub const FAILED: &str = "failed";
 
 /// What a worker does.
@@ -168,14 +168,14 @@ struct Steps {
     /// The others know which step was begun.
     is_told: bool,
     last: Option<u64>,
-    /// Nobody can say any more what the last step is.
+    /// The last step cannot be determined any more.
     is_lost: bool,
 }
 
 /// What is known of a worker after a stop was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Of these steps nobody must have done more, and everybody can do as many: it had begun the last of them, or has
+    /// No worker has done more steps than these, and every worker can do as many: it had begun the last of them, or has
     /// done them all if it replaces another.
     Steps(u64),
     /// It is in no loop that can stop, and has done nothing that lasts.
@@ -233,7 +233,7 @@ impl Gate {
         }
         goes_on
     }
-    /// True if a stop was asked for and nobody has said yet which step is the last.
+    /// True if a stop was asked for and the last step is not decided yet.
     pub fn is_deciding(&self) -> bool {
         let s = self.steps.lock();
         s.is_closed && s.last.is_none() && !s.is_lost
@@ -259,14 +259,14 @@ impl Gate {
         self.steps.lock().last = Some(last);
         self.bell.notify_all();
     }
-    /// The membership store is gone: whoever waits goes on, and finds out.
+    /// The membership store is gone: waiting threads continue, and notice.
     pub fn give_up(&self) {
         self.steps.lock().is_lost = true;
         self.bell.notify_all();
     }
 
     /// Looks whether a stop was asked for, and takes part in the agreement of so many workers if it was; called now
-    /// and then from a thread of its own.
+    /// and then from a separate thread.
     pub fn attend(&self, line: &Member, rank: u32, world: u32, has_store: bool) -> Result<()> {
         if !self.is_closed() {
             if line.get(STOP, by())?.1.is_none() {

@@ -29,7 +29,7 @@ impl Target<'_> {
     pub fn len(&self) -> usize {
         self.value.len()
     }
-    /// Its value, to be changed in place; of one that somebody else holds, a copy.
+    /// Its value, to be changed in place; of one with another holder, a copy.
     pub fn value(&mut self) -> &mut [f32] {
         pool::make_mut(self.value)
     }
@@ -41,13 +41,13 @@ impl Target<'_> {
         }
         Ok(())
     }
-    /// The value and then each array of the state, to be changed in place; of those that somebody else
+    /// The value and then each array of the state, to be changed in place; of those that another
     /// holds, copies.
     pub fn arrays(&mut self) -> SmallVec<[&mut [f32]; 4]> {
         let arrays = std::iter::once(&mut *self.value).chain(&mut *self.state);
         arrays.map(|a| pool::make_mut(a).as_mut_slice()).collect()
     }
-    /// Writes the value and then each array of the state anew: `next` is given all of them and where
+    /// Writes the value and then each array of the state: `next` is given all of them and where
     /// to write what follows. If it fails, all of them stay as they are.
     pub fn replace<E>(&mut self, next: impl FnOnce(&[&[f32]], &mut [&mut [f32]]) -> Result<(), E>) -> Result<(), E> {
         let arrays = || std::iter::once(&*self.value).chain(&*self.state);

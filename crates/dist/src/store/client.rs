@@ -75,7 +75,7 @@ struct Read {
     answer: Option<Arc<Vec<f32>>>,
 }
 
-/// Questions that nobody has taken the answers of, by their numbers, which follow each other.
+/// Requests whose responses were not taken yet, by their consecutive numbers.
 #[derive(Default)]
 struct Questions {
     /// Number of the first in the list.
@@ -135,7 +135,7 @@ pub struct Client {
 
 impl Client {
     /// A worker that knows nothing until it gets a map. Each life of a worker has a higher number
-    /// than those before, from 1, so that nobody takes what one says, or is told, for another's.
+    /// than those before, from 1, so that messages of one are not taken for another's.
     ///
     /// # Panics
     /// If it has more lives than messages can say: some sixteen million.
@@ -206,7 +206,7 @@ impl Client {
     pub fn map(&self) -> &Arc<Map> {
         &self.map
     }
-    /// True if somebody would not answer under this map: there is a newer one, or it must be said
+    /// True if a server would not answer under this map: there is a newer one, or it must be said
     /// again.
     pub fn needs_map(&self) -> bool {
         self.stale
@@ -337,7 +337,7 @@ impl Client {
             self.step = self.step.max(closed);
         }
     }
-    /// Asks for a block, or rows of it; answers the number of the question.
+    /// Asks for a block, or rows of it; returns the number of the question.
     pub fn pull(&mut self, table: u32, block: u32, rows: Rows) -> (u64, Outbox) {
         let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
         let is_fresh = |closed: u64| !self.rereads && self.reuse.is_some_and(|bound| self.step <= closed + bound);
@@ -346,13 +346,13 @@ impl Client {
         let partition = self.map.partition(table, block);
         self.ask(Message::Pull { clock, request, table, block, rows }, partition, answer)
     }
-    /// Asks for a block with everything that belongs to it; answers the number of the question.
+    /// Asks for a block with everything that belongs to it; returns the number of the question.
     pub fn dump(&mut self, table: u32, block: u32) -> (u64, Outbox) {
         let (clock, request) = (self.step, self.reads.next());
         let partition = self.map.partition(table, block);
         self.ask(Message::Dump { clock, request, table, block }, partition, None)
     }
-    /// Asks for a partition to be written to a file; answers the number of the question. The answer
+    /// Asks for a partition to be written to a file; returns the number of the question. The answer
     /// is the number of blocks, or nothing if it is too late.
     pub fn save(&mut self, partition: u32, to: String) -> (u64, Outbox) {
         let (clock, request) = (self.step, self.reads.next());

@@ -14,9 +14,9 @@
 //!
 //! A worker under `ssp:S` asks the store at each read. Under `ssp:S:lazy` it reads what it has while
 //! that is fresh enough, and asks otherwise; under `ssp:S:eager` the store sends what has changed to
-//! whoever has read it, each time a worker settles a step.
+//! every process that has read it, each time a worker settles a step.
 //!
-//! With bound 0 nobody reads inside a step, so its updates are gathered and applied together, in
+//! With bound 0 no worker reads inside a step, so its updates are gathered and applied together, in
 //! the order of the workers, when it closes; what comes after is dropped. Otherwise an update is
 //! applied when its worker has settled the step.
 
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// When reads are admitted. Implement it for a rule of your own; it must be a pure function, and
+/// When reads are admitted. Implement it for a custom rule; it must be a pure function, and
 /// must not take back what it has admitted when workers settle more.
 pub trait Consistency: Send + Sync + fmt::Debug {
     /// Steps whose updates are complete, given how many steps each worker has settled.
@@ -110,7 +110,7 @@ impl Rule {
 
 impl Consistency for Rule {
     fn closed(&self, settled: &[u64]) -> u64 {
-        // The quorum is everybody but `backup`, so the slowest of the rest decides.
+        // The quorum is all workers but `backup`, so the slowest of the rest decides.
         let Some(mut slowest) = settled.iter().copied().min() else { return 0 };
         while settled.iter().filter(|s| **s <= slowest).count() <= self.backup {
             let Some(next) = settled.iter().copied().filter(|s| *s > slowest).min() else { break };

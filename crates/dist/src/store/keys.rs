@@ -59,11 +59,11 @@ fn behind(kind: u8) -> Option<usize> {
     }
 }
 
-/// What the sending end of a link has told.
+/// Lists of rows that the sending end of a link has sent.
 #[derive(Default)]
-pub(crate) struct Told(Lists<()>);
+pub(crate) struct SentLists(Lists<()>);
 
-impl Told {
+impl SentLists {
     /// Makes a message shorter if the other end knows its list of rows.
     pub fn shorten(&mut self, h: &mut Header, parts: &mut Parts) {
         let n = parts.rows.len();
@@ -86,9 +86,9 @@ impl Told {
 
 /// What the receiving end of a link has heard.
 #[derive(Default)]
-pub(crate) struct Heard(Lists<Rows>);
+pub(crate) struct KnownLists(Lists<Rows>);
 
-impl Heard {
+impl KnownLists {
     /// The list of rows of a message that names one or says how it will be named; what stood for it
     /// is taken out of the payload.
     pub fn rows(&mut self, h: &mut Header, payload: &mut Arc<Vec<f32>>) -> Result<Option<Rows>> {
@@ -109,7 +109,7 @@ impl Heard {
             (start, rows)
         } else {
             let known = self.0.lists.get(&hash).filter(|l| l.len() == n).cloned();
-            (at, known.ok_or_else(|| Error::refused(format!("a list of {n} rows that nobody has told")))?)
+            (at, known.ok_or_else(|| Error::refused(format!("an unknown hash of a list of {n} rows")))?)
         };
         pool::make_mut(payload).drain(start..at + 2);
         Ok(Some(rows))
@@ -140,8 +140,8 @@ mod tests {
         };
         Envelope { partition: 3, epoch: 4, message }
     }
-    /// Sends a message through both ends; answers how many bytes of payload it took.
-    fn through(told: &mut Told, heard: &mut Heard, e: &Envelope) -> usize {
+    /// Sends a message through both ends; returns how many bytes of payload it took.
+    fn through(told: &mut SentLists, heard: &mut KnownLists, e: &Envelope) -> usize {
         let (mut h, mut parts) = e.encode(1);
         told.shorten(&mut h, &mut parts);
         let bytes = parts.slices().concat();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_list_goes_over_the_link_once() {
-        let (mut told, mut heard) = (Told::default(), Heard::default());
+        let (mut told, mut heard) = (SentLists::default(), KnownLists::default());
         let list = |i: u32| (0..100).map(|k| i * 1000 + k * 3).collect::<Vec<u32>>();
         let first = through(&mut told, &mut heard, &message(list(0), true));
         let again = through(&mut told, &mut heard, &message(list(0), true));
@@ -172,14 +172,14 @@ mod tests {
 
     #[test]
     fn names_that_nobody_has_told_are_refused() {
-        let mut told = Told::default();
+        let mut told = SentLists::default();
         let e = message((0..50).collect(), true);
         told.shorten(&mut e.encode(1).0, &mut e.encode(1).1);
         let (mut h, mut parts) = e.encode(1);
         told.shorten(&mut h, &mut parts);
         let words: Vec<f32> =
             parts.slices().concat().as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
-        let mut heard = Heard::default();
+        let mut heard = KnownLists::default();
         assert!(heard.rows(&mut h.clone(), &mut words.clone().into()).is_err(), "another link has heard it");
         for n in 0..words.len() {
             for flags in [NEW, KNOWN, NEW | KNOWN] {

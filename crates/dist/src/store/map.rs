@@ -2,7 +2,7 @@
 //!
 //! Partitions play the part of virtual nodes: there are several to a server, they are placed by
 //! rendezvous hashing with bounded load, and each is replicated, moved and failed over as a whole.
-//! A map belongs to an epoch; whoever acts on an older one is refused.
+//! A map belongs to an epoch; requests under an older one are refused.
 
 use crate::store::server::disk::Position;
 use crate::{Error, Result};
@@ -54,7 +54,7 @@ impl Map {
         Ok(map.after(&Map::default()))
     }
     /// The map of a store that is taken up from disk: who has the newest copy of a partition
-    /// answers for it; one that nobody has is lost.
+    /// answers for it; a partition without one is lost.
     pub(crate) fn restored(
         found: &BTreeMap<u32, (Position, ServerId)>,
         servers: &[ServerId],
@@ -120,7 +120,7 @@ impl Map {
         next.after(self)
     }
     /// The next epoch's map on the way to where `target` puts the partitions; `None` if nothing can
-    /// be done now. A partition of which every backup has a whole copy (`is_copied`, in this epoch)
+    /// be done now. A partition of which every backup has a complete copy (`is_copied`, in this epoch)
     /// moves in two phases: first the servers that lack it become backups and get a copy; when it is
     /// copied again, those that `target` does not name let go.
     #[must_use]
@@ -140,7 +140,7 @@ impl Map {
         }
         (next.replicas != self.replicas).then(|| next.after(self))
     }
-    /// The next epoch's map after primaries have said that they have no whole copy (`is_unsynced`, in this epoch);
+    /// The next epoch's map after primaries have said that they have no complete copy (`is_unsynced`, in this epoch);
     /// `None` if none has. The next server of the list answers for the partition: it may have got its copy sooner. A
     /// partition without any is lost. Who is passed over is not filled in again here: it would be asked for ever.
     #[must_use]

@@ -27,7 +27,7 @@ pub struct Update {
     pub numbers: Option<Arc<Vec<f32>>>,
     /// How many workers' updates are summed up in it.
     pub count: u32,
-    /// On its way: how the elements are packed. Whoever receives it has them unpacked.
+    /// On its way: how the elements are packed. The receiver unpacks them.
     pub filter: Option<Filter>,
 }
 
@@ -144,7 +144,7 @@ pub enum Message {
         blocks: Option<u32>,
     },
     /// A block as a checkpoint had it: its value, its state and its version. It is taken over if
-    /// nobody has changed the block yet.
+    /// the block was not changed yet.
     Restore {
         /// Which table.
         table: u32,
@@ -201,14 +201,14 @@ pub enum Message {
         /// Number of the first record it lacks.
         seq: u64,
     },
-    /// Somebody else answers for the partition, or will: the epoch is over, or this server has no whole copy.
+    /// Another server answers for the partition, or will: the epoch is over, or this server has no complete copy.
     Moved,
     /// The server's disk takes no more: steps settle when it does.
     DiskFull,
 }
 
 /// Numbers of questions begin with the life of the worker that asks, so that no two questions of a
-/// worker have the same, however often it begins anew.
+/// worker have the same, however often it starts over.
 const LIFE_SHIFT: u32 = 40;
 
 /// Lives of a worker at most.
@@ -250,7 +250,7 @@ pub enum Peer {
     Worker(WorkerId),
     /// A server.
     Server(u32),
-    /// Whoever keeps the membership.
+    /// The host of the membership store.
     Coordinator,
     /// The server's own disk.
     Disk,

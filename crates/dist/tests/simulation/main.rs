@@ -75,7 +75,7 @@ fn the_store_serves_on_while_the_keeper_is_stopped() {
     let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
     let (mut during, mut long) = (0, 0);
     for seed in 0..seeds() {
-        // Never back, in a job to which nothing else happens: nobody needs it.
+        // Never back, in a job to which nothing else happens: it is not needed.
         let plan = Plan { pauses: std::iter::once(4_000..2_000_000).collect(), ..Plan::calm() };
         let world = World::run(seed, Rule::BSP, &plan);
         assert_eq!(world.weights(), expected, "seed {seed}");
@@ -92,8 +92,8 @@ fn the_store_serves_on_while_the_keeper_is_stopped() {
     assert!(long >= 20 * seeds() && during > seeds(), "{long} and {during} steps were done without a keeper");
 }
 
-/// Every server with a whole copy dies while another is still to get its own: the loss is seen, unless what was on its
-/// way made the copy whole. Nobody waits for ever, and nobody goes on with less.
+/// Every server with a complete copy dies while another is still to get one: the loss is seen, unless what was on its
+/// way made the copy whole. No process waits forever, and none continues with less.
 #[test]
 fn the_loss_of_all_whole_copies_is_seen() {
     let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
@@ -140,7 +140,7 @@ fn workers_stop_after_a_common_step_while_one_is_dead() {
     for rule in [Rule::BSP, Rule::ssp(2), Rule::ASYNC] {
         let (mut stopped, mut ahead) = (0, 0);
         for seed in 0..seeds() {
-            let slow = if seed % 3 == 0 { Slow::Nobody } else { Slow::First };
+            let slow = if seed % 3 == 0 { Slow::Never } else { Slow::First };
             let faults = Plan::storm(seed).faults;
             let mut world = World::run(seed, rule, &Plan { stops: true, slow, faults, ..two() });
             let Some(last) = world.last() else { continue };
@@ -199,14 +199,14 @@ fn staleness(rule: &str, slow: Slow) -> Staleness {
 /// ask only when they must.
 #[test]
 fn eager_reads_are_fresher_than_lazy_ones() {
-    for slow in [Slow::Nobody, Slow::Sometimes, Slow::InTurn, Slow::First] {
+    for slow in [Slow::Never, Slow::Sometimes, Slow::InTurn, Slow::First] {
         let all = ["ssp:8", "ssp:8:lazy", "ssp:8:eager"].map(|rule| staleness(rule, slow));
         let [fresh, lazy, eager] = &all;
         // Workers whose steps vary at random, as in the literature: by six to one here.
-        assert!(slow != Slow::Nobody || eager.oldest <= lazy.oldest / 2.0, "{slow:?}: {all:?}");
-        let is_mild = matches!(slow, Slow::Nobody | Slow::InTurn);
+        assert!(slow != Slow::Never || eager.oldest <= lazy.oldest / 2.0, "{slow:?}: {all:?}");
+        let is_mild = matches!(slow, Slow::Never | Slow::InTurn);
         assert!(!is_mild || eager.behind <= lazy.behind / 2.0, "{slow:?}: {all:?}");
-        // Whoever stands still for eight steps keeps the others' step far from its own, however
+        // A worker that stalls for eight steps keeps the others' step far from its own, however
         // often they ask. What reading can do about it is the rest.
         assert!(eager.oldest - fresh.oldest <= (lazy.oldest - fresh.oldest) / 2.0, "{slow:?}: {all:?}");
         assert!(eager.unseen <= lazy.unseen / 2.0, "{slow:?}: {all:?}");

@@ -27,12 +27,12 @@ const RESEND: u64 = 2;
 /// Whose steps take eight times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
-    Nobody,
+    Never,
     /// Always the same worker's.
     First,
     /// Another worker's in each step.
     InTurn,
-    /// One step in eight, whosever it is.
+    /// One step in eight, of any worker.
     Sometimes,
 }
 
@@ -58,7 +58,7 @@ pub struct Plan {
     pub pauses: Vec<Range<Micros>>,
     /// Servers die while another is still to get its copy from them.
     pub loss: Option<loss::Victims>,
-    /// Everybody is asked to stop, while a worker is dead.
+    /// All workers are asked to stop, while a worker is dead.
     pub stops: bool,
 }
 
@@ -73,7 +73,7 @@ impl Plan {
             server_crashes: 0,
             suspect: false,
             cuts: 0,
-            slow: Slow::Nobody,
+            slow: Slow::Never,
             steps: 12,
             additions: 0,
             removals: 0,
@@ -91,7 +91,7 @@ impl Plan {
             server_crashes: (seed % 3) as u32,
             suspect: seed % 5 == 4,
             cuts: (seed % 7) as u32,
-            slow: if seed % 2 == 1 { Slow::First } else { Slow::Nobody },
+            slow: if seed % 2 == 1 { Slow::First } else { Slow::Never },
             additions: (seed / 3 % 3) as u32,
             removals: (seed / 5 % 2) as u32,
             ..Plan::calm()
@@ -145,7 +145,7 @@ pub struct World {
     /// Steps that were computed while the keeper was stopped.
     pub steps_paused: u64,
     trouble: Vec<(Micros, Trouble)>,
-    /// Partitions whose primary had no whole copy, and was passed over.
+    /// Partitions whose primary had no complete copy, and was passed over.
     pub passed: u64,
     stop: Option<stopping::Stopping>,
 }
@@ -327,7 +327,7 @@ impl World {
                 }
                 Trouble::Suspect => {
                     if let Some(s) = self.victim() {
-                        // It goes on serving whoever has not heard of the new epoch.
+                        // It goes on serving processes that have not learned of the new epoch.
                         self.dead.insert(s);
                         self.network.cut(COORDINATOR, s);
                         self.trouble.push((now, Trouble::NoticeDead(s)));
@@ -358,7 +358,7 @@ impl World {
                 Trouble::Stop => self.asks_to_stop(),
                 Trouble::Hear(i) => self.hears_of_stop(i),
                 Trouble::Cut(a, b, true) => self.network.cut(a, b),
-                Trouble::Cut(a, b, false) => self.network.mend(a, b),
+                Trouble::Cut(a, b, false) => self.network.restore(a, b),
             }
         }
     }
@@ -377,7 +377,7 @@ impl World {
         let i = self.network.random().within(0..alive.len() as u64) as usize;
         Some(alive[i])
     }
-    /// True if every backup of the present map holds a whole copy of the present epoch.
+    /// True if every backup of the present map holds a complete copy of the present epoch.
     fn is_copied(&self) -> bool {
         let holds = |p: usize, s: &u32| !self.dead.contains(s) && self.servers[s][p].is_whole(self.map.epoch);
         self.map.replicas.iter().enumerate().all(|(p, list)| list.iter().all(|s| holds(p, s)))
@@ -483,7 +483,7 @@ impl World {
                 w.phase = Phase::Computing(got);
                 self.check_read(i, step);
                 let is_slow = match self.plan.slow {
-                    Slow::Nobody => false,
+                    Slow::Never => false,
                     Slow::First => i == 0,
                     Slow::InTurn => step % u64::from(self.plan.workers) == i as u64,
                     Slow::Sometimes => self.network.random().within(0..8) == 0,
@@ -554,7 +554,7 @@ impl World {
             let next = |(j, v): (usize, &f32)| (0.37 + i as f32 * 1e3 + j as f32 * 0.11 + step as f32).sin() - 0.3 * v;
             updates.push(update(WEIGHTS, b, vec![], x.iter().enumerate().map(next).collect()));
         }
-        // A worker that begins anew need not say things in the order of the one before.
+        // A worker that starts over need not say things in the order of the one before.
         let turn = w.life as usize % updates.len();
         updates.rotate_left(turn);
         for u in updates {
@@ -624,7 +624,7 @@ fn new_worker(i: u32, rule: Rule, life: u32) -> Worker {
     Worker { client, phase: Phase::Joining, life }
 }
 
-/// Starts a step, or ends the run after so many; waits if nobody knows how many.
+/// Starts a step, or ends the run after so many; waits if the number is undecided.
 fn begin(w: &mut Worker, tables: &[Table], steps: Option<u64>) -> Outbox {
     let Some(steps) = steps else {
         w.phase = Phase::AtGate;

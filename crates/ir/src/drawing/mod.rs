@@ -1,4 +1,4 @@
-//! Graphs as drawings: DOT for Graphviz, and SVG with a layout of our own.
+//! Graphs as drawings: DOT for Graphviz, and SVG with our own layout.
 //!
 //! Numbers that a node takes as constants stand in its box instead of having one of their own,
 //! and a value that is used far below appears there again as a small mark, so that the arrows stay

@@ -247,7 +247,7 @@ impl<'a, 'f> Parser<'a, 'f> {
                 }
                 _ => return Err(self.expected("`true` or `false`")),
             },
-            AttrKind::Int => Attr::Int(self.number("a whole number")?),
+            AttrKind::Int => Attr::Int(self.number("an integer")?),
             AttrKind::Float => {
                 let (word, at) = self.element()?;
                 Attr::Float(number(&word).ok_or_else(|| at.error(format!("expected a number, found {}", word.show())))?)
@@ -255,7 +255,7 @@ impl<'a, 'f> Parser<'a, 'f> {
             AttrKind::Str => Attr::from(self.string("a quoted string")?.as_str()),
             AttrKind::Ints => {
                 self.mark('[')?;
-                Attr::Ints(self.until(']', |p| p.number("a whole number"))?.into())
+                Attr::Ints(self.until(']', |p| p.number("an integer"))?.into())
             }
             AttrKind::DType => Attr::DType(self.dtype()?),
             AttrKind::Literal => {

@@ -80,10 +80,10 @@ impl MultiheadAttention {
 pub struct TransformerOptions {
     /// Width between the two linear maps.
     pub inner: usize,
-    /// Probability of dropout of the attention's weights, behind each part and between the linear
+    /// Dropout probability of the attention weights, after each sublayer and between the linear
     /// maps.
     pub dropout: f64,
-    /// Normalizes before each part instead of behind it.
+    /// Pre-norm instead of post-norm.
     pub norm_first: bool,
     /// Between the linear maps.
     pub activation: Activation,
@@ -95,13 +95,14 @@ impl Default for TransformerOptions {
     }
 }
 
-/// x + f(x), normalized before `f` or behind the sum.
+/// x + f(x), normalized before `f` (pre-norm) or after the sum (post-norm).
 #[track_caller]
 fn residual(x: &Tensor, norm: &LayerNorm, first: bool, f: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
     if first { x + f(&norm.forward(x)) } else { norm.forward(&(x + f(x))) }
 }
 
-/// Self-attention and two linear maps, each with a way around it, over `[N, L, width]`.
+/// Transformer encoder layer over `[N, L, width]`: self-attention and a feed-forward network, each with a residual
+/// connection.
 ///
 /// ```
 /// # use talweg_nn::{Layer, TransformerEncoderLayer, TransformerOptions};
@@ -159,7 +160,8 @@ impl Layer for TransformerEncoderLayer {
     }
 }
 
-/// Self-attention, attention to a memory and two linear maps, each with a way around it.
+/// Transformer decoder layer: self-attention, cross-attention to a memory and a feed-forward network, each with a
+/// residual connection.
 ///
 /// ```
 /// # use talweg_nn::{TransformerDecoderLayer, TransformerOptions};

@@ -21,7 +21,7 @@ fn looped(x: &Tensor, edges: &Tensor) -> Result<(Tensor, Tensor, usize)> {
 
 /// Graph convolution (Kipf and Welling 2017): D^-½ (A + I) D^-½ X Wᵀ + b.
 ///
-/// Every node gets an edge to itself: the edges given should have none. Names of parameters are
+/// Every node gets a self-loop: the given edges should have none. Names of parameters are
 /// PyTorch Geometric's.
 ///
 /// ```
@@ -62,7 +62,7 @@ impl Gcn {
         site.scope(run).map_err(|e: Error| e.in_op("gcn").at(site)).into()
     }
 }
-/// What arrives at each node, added up.
+/// The sum of the messages at each node.
 fn sent_to(to: &Tensor, nodes: usize, sent: &Tensor) -> Result<Tensor> {
     let mut shape = sent.shape()?;
     shape.dims_mut()[0] = nodes;
@@ -72,7 +72,7 @@ fn sent_to(to: &Tensor, nodes: usize, sent: &Tensor) -> Result<Tensor> {
 /// Graph attention (Veličković and others 2018): each node averages its neighbors and itself by
 /// weights that depend on both ends.
 ///
-/// Every node gets an edge to itself: the edges given should have none. Names of parameters are
+/// Every node gets a self-loop: the given edges should have none. Names of parameters are
 /// PyTorch Geometric's.
 ///
 /// ```

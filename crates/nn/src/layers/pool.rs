@@ -49,7 +49,7 @@ macro_rules! adaptive {
             out: PerAxis,
         }
         impl $name {
-            /// With results of this size, whatever the size of what comes in.
+            /// Pools to this output size, for any input size.
             pub fn new(out: impl Into<PerAxis>) -> $name {
                 $name { out: out.into() }
             }

@@ -28,7 +28,7 @@ use tensor::{Result, Tensor, Variable};
 pub struct QuantizedLinear {
     /// `[out, in]`, of `i8`.
     pub weight: Variable,
-    /// `[out, 1]`: what a step of the weight is worth.
+    /// `[out, 1]`: the scale of each row of the weight.
     pub scale: Variable,
     /// `[out]`.
     pub bias: Option<Variable>,

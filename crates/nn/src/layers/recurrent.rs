@@ -14,7 +14,7 @@ pub struct RecurrentOptions {
     pub batch_first: bool,
     /// With biases.
     pub bias: bool,
-    /// Reads the sequence from both ends; results are twice as wide, those of the way back last.
+    /// Bidirectional: results are twice as wide, those of the backward direction last.
     pub bidirectional: bool,
     /// Probability of dropout between the layers, in training.
     pub dropout: f64,
@@ -25,7 +25,7 @@ impl Default for RecurrentOptions {
     }
 }
 
-/// What a step computes from its input's part of the gates, the state's weights and the state.
+/// The next state from the input's part of the gates, the recurrent weights and the state.
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Tanh,
@@ -76,7 +76,7 @@ impl Cell {
     }
 }
 
-/// Parameters of one way through one layer, and the end of their names: `l0`, or `l0_reverse`.
+/// Parameters of one direction of one layer, and the end of their names: `l0`, or `l0_reverse`.
 #[derive(Debug)]
 struct Weights {
     suffix: String,
@@ -91,7 +91,7 @@ struct Stack {
     cell: Cell,
     hidden: usize,
     batch_first: bool,
-    /// One way or two for each layer.
+    /// One direction or two for each layer.
     layers: Vec<Vec<Weights>>,
     dropout: Dropout,
 }
@@ -166,7 +166,7 @@ impl Stack {
         Ok(state.to_vec())
     }
 
-    /// One way over the steps `[T, N, width]`: the visible state at each, and the last state.
+    /// One direction over the steps `[T, N, width]`: the hidden state at each, and the last state.
     fn pass(
         &self,
         x: &Tensor,
@@ -244,8 +244,8 @@ macro_rules! recurrent {
                 let site = Site::here();
                 site.scope(|| self.0.run(x, None, state)).map_err(|e| e.in_op($label).at(site))
             }
-            /// As `run`, for sequences of the given `lengths` (`i64[N]`) that are filled up at the
-            /// end: results behind a sequence's end are zero, and its last state is that of its own
+            /// As `run`, for sequences of the given `lengths` (`i64[N]`) that are padded at the
+            /// end: results after a sequence's end are zero, and its last state is that of its own
             /// last step (PyTorch's packed sequences, in any order).
             #[track_caller]
             pub fn run_lengths(

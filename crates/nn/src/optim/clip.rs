@@ -3,7 +3,7 @@
 use crate::parallel;
 use tensor::{Result, Tensor, Variable, no_grad};
 
-/// Scales all gradients together so that their common length is at most `max`; returns the
+/// Clips the gradients to a global norm of `max`; returns the
 /// length before. Among workers that reduce gradients, these become their means first; where servers
 /// average them it is an error.
 pub fn clip_grad_norm(params: &[Variable], max: f64) -> Result<Tensor> {
@@ -24,7 +24,7 @@ pub fn clip_grad_value(params: &[Variable], max: f64) -> Result<()> {
     no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, &g.minimum(max).maximum(-max))))
 }
 
-/// Makes gradients the means over workers where these reduce gradients, for whoever looks at all of them before a step;
+/// Replaces gradients by their means over workers under all-reduce, for code that reads all of them before a step;
 /// where servers average them it is an error.
 pub fn mean_gradients(params: &[Variable]) -> Result<()> {
     parallel::needs_mean("mean_gradients")?;
@@ -34,7 +34,7 @@ pub fn mean_gradients(params: &[Variable]) -> Result<()> {
     no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, g)))
 }
 
-/// Makes gradients the means over workers, for a program that averages them itself (`parallel::set_local`). With a
+/// Averages gradients over workers, for a program that does so itself (`parallel::set_local`). With a
 /// parameter store, which averages them, nothing happens.
 pub fn average_gradients(params: &[Variable]) -> Result<()> {
     no_grad(|| averaged(params, parallel::mean_of_all)?.iter().try_for_each(|(p, g)| replace(p, g)))

@@ -1,7 +1,7 @@
 //! `Lbfgs`: steps along a direction that the last few gradients have bent, for losses without noise.
 //!
 //! It is no [`super::Rule`]: it looks at all parameters together, and at the loss several times a
-//! step, so it is given a function that computes the loss anew.
+//! step, so it is given a function that recomputes the loss.
 
 use super::settings::settings;
 use super::wolfe::{Point, search};
@@ -22,7 +22,7 @@ settings! {
         tolerance_grad: f64 = 1e-7;
         /// A step is over when parameters or loss change less.
         tolerance_change: f64 = 1e-9;
-        /// Changes of the gradient that are remembered; each takes twice the parameters' memory.
+        /// History size; each entry takes twice the parameters' memory.
         history_size: usize = 100;
         /// Searches along the direction for a point that satisfies the strong Wolfe conditions.
         strong_wolfe: bool = false;
@@ -63,7 +63,7 @@ pub struct Lbfgs {
     numbers: Variable,
 }
 
-/// What an iteration hands to the next.
+/// The state carried from iteration to iteration.
 struct Run {
     direction: Tensor,
     gradient: Tensor,
@@ -109,7 +109,7 @@ impl Lbfgs {
     }
 
     /// One step: several iterations, each with at least one call of `loss`, which computes the loss
-    /// from the parameters' present values. Answers the loss before the step.
+    /// from the parameters' present values. Returns the loss before the step.
     #[track_caller]
     pub fn step(&self, mut loss: impl FnMut() -> Result<Tensor>) -> Result<f64> {
         let o = &self.options;
@@ -226,7 +226,7 @@ impl Lbfgs {
     fn flat(&self) -> Tensor {
         joined(&self.params.iter().map(Variable::tensor).collect::<Vec<_>>())
     }
-    /// Gives the parameters the values x + t d.
+    /// Sets the parameters to x + t d.
     fn move_to(&self, x: &Tensor, d: &Tensor, t: f64) -> Result<()> {
         let (there, mut at) = (x + d * t, 0);
         for p in &self.params {
@@ -247,7 +247,7 @@ impl Lbfgs {
     }
 }
 
-/// How many real numbers a parameter consists of.
+/// The number of real elements of a parameter.
 fn numbers(p: &Variable) -> usize {
     p.shape().count() * if p.dtype().is_complex() { 2 } else { 1 }
 }

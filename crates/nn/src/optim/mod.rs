@@ -37,7 +37,7 @@ pub struct Step<'a> {
     pub weight_decay: f64,
 }
 
-/// How one parameter moves. Implement it for an optimizer of your own.
+/// How one parameter moves. Implement it for a custom optimizer.
 pub trait Rule: Send + Sync {
     /// Learning rate to start with.
     fn lr(&self) -> f64;
@@ -73,7 +73,7 @@ struct Group {
     /// The table of each parameter in the parameter store, if there is one.
     tables: Vec<Option<u32>>,
     tuning: Mutex<Tuning>,
-    /// What 16-bit parameters are rounded from: small steps would vanish in them.
+    /// The f32 master copies of 16-bit parameters, in which small steps would vanish.
     masters: Vec<Option<Variable>>,
     lr: Variable,
     /// Its learning rate relative to the rule's.
@@ -83,7 +83,7 @@ impl Group {
     fn tuning(&self) -> MutexGuard<'_, Tuning> {
         self.tuning.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Rule and decay of the next step, and for each parameter its table with what the rule is told there.
+    /// Rule and decay of the next step, and for each parameter its table with the inputs of the rule there.
     fn now(&self) -> (Arc<dyn Rule>, f64, Vec<Option<(u32, Option<Tensor>)>>) {
         let tuning = self.tuning();
         let mut out: Vec<Option<(u32, Option<Tensor>)>> = Vec::with_capacity(tuning.homes.len());
@@ -142,12 +142,12 @@ impl Optimizer {
         o.add_group(params, lr, decay)?;
         Ok(o)
     }
-    /// Adds parameters with a learning rate and weight decay of their own. When the learning rate
+    /// Adds parameters with their own learning rate and weight decay. When the learning rate
     /// is set later, as schedules do, the group keeps its ratio to the first one.
     pub fn add_group(&mut self, params: &(impl Parameters + ?Sized), lr: f64, weight_decay: f64) -> Result<()> {
         self.add_group_with(self.rule.clone(), params, lr, weight_decay)
     }
-    /// As [`Optimizer::add_group`], with a rule of its own.
+    /// As [`Optimizer::add_group`], with its own rule.
     pub fn add_group_with(
         &mut self,
         rule: Arc<dyn Rule>,
@@ -219,7 +219,7 @@ impl Optimizer {
     pub fn set_lr(&self, lr: f64) -> Result<()> {
         self.groups.iter().try_for_each(|g| g.lr.assign(&Tensor::from((lr * g.scale) as f32)))
     }
-    /// What decides its steps, by name, for comparing workers: learning rates, weight decay, the parameters'
+    /// The settings of its steps, by name, for comparing workers: learning rates, weight decay, the parameters'
     /// shapes, and a hash of the update rule.
     pub fn settings(&self) -> Result<Vec<(&'static str, String)>> {
         let of = |f: &dyn Fn(&Group) -> Result<String>| -> Result<String> {
@@ -248,7 +248,7 @@ impl Optimizer {
     pub fn state(&self) -> Vec<(String, Variable)> {
         self.state_by(|_, p| p.name().to_string())
     }
-    /// The same with parameters named by a function of their place and themselves: for those whose
+    /// The same with parameters named by a function of their index and themselves: for those whose
     /// own names need not differ.
     pub fn state_by(&self, name: impl Fn(usize, &Variable) -> String) -> Vec<(String, Variable)> {
         let mut out = vec![("step".to_string(), self.t.clone())];
@@ -301,14 +301,14 @@ impl Optimizer {
         }
     }
     /// Of a run's state, what a worker keeps of its own beside the parameter store: learning rates, and
-    /// buffers such as running statistics. Parameters that nobody trains do not change.
+    /// buffers such as running statistics. Parameters of no optimizer do not change.
     #[doc(hidden)]
     pub fn beside_store(&self, state: &[(String, Variable)]) -> Vec<(String, Variable)> {
         let stored = self.stored();
         let is_own = |v: &Variable| !v.var().is_parameter() && stored(v).is_none();
         state.iter().filter(|(_, v)| is_own(v)).cloned().collect()
     }
-    /// If parameters live in the parameter store: takes what was restored here there, unless the
+    /// If parameters live in the parameter store: writes the restored values there, unless the
     /// run has begun already.
     #[doc(hidden)]
     pub fn give(&self) -> Result<()> {
@@ -407,7 +407,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// A 16-bit parameter before it was rounded; where it was given another value since, that.
+/// The f32 master copy of a 16-bit parameter; the parameter itself if it was assigned since.
 fn unrounded(p: &Variable, master: &Variable) -> Tensor {
     let (p, master) = (p.tensor(), master.tensor());
     Tensor::where_(&master.cast_like(&p).eq(&p), &master, p.cast(DType::F32))
@@ -418,7 +418,7 @@ fn state_dtype(p: &Variable) -> DType {
     if p.dtype().part() == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// Rules are about real numbers: the parts of a complex parameter are two of them.
+/// Rules are about real values: a complex parameter is two of them.
 fn state_shape(p: &Variable) -> Shape {
     let mut shape = p.shape();
     if p.dtype().is_complex() {

@@ -49,7 +49,7 @@ settings! {
 fn decayed(s: &Step) -> Tensor {
     if s.weight_decay == 0.0 { s.grad.clone() } else { s.grad + s.param * s.weight_decay }
 }
-/// A running average, of which the newest value makes up 1 - `decay`.
+/// An exponential moving average with weight 1 - `decay` for the newest value.
 fn average(old: &Tensor, new: &Tensor, decay: f64) -> Tensor {
     old * decay + new * (1.0 - decay)
 }
@@ -84,7 +84,7 @@ settings! {
         lr_decay: f64 = 0.0;
         /// L2 decay, added to the gradient.
         weight_decay: f64 = 0.0;
-        /// What the sums start with.
+        /// The initial value of the sums.
         initial_accumulator_value: f64 = 0.0;
         /// Added to the root.
         eps: f64 = 1e-10;
@@ -348,7 +348,7 @@ impl Rule for Adafactor {
         (shrunk(s) - direction * (rate / clipped), slots)
     }
 }
-/// The difference between 1 and the next number of the parameter's type.
+/// The machine epsilon of the parameter's type.
 fn spacing(param: &Tensor) -> f64 {
     match param.dtype() {
         Ok(DType::F64) => f64::EPSILON,

@@ -4,7 +4,7 @@
 use super::Rule;
 use tensor::{Error, Result};
 
-/// A setting's value, as a language without Rust's types gives it.
+/// A setting's value, as another language passes it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Absent on purpose.
@@ -113,7 +113,7 @@ pub trait Settings: Default {
     fn settings() -> Vec<Hyperparameter>;
     /// Changes one; false if there is none of this name, an error if the value is of another type.
     fn set(&mut self, name: &str, value: &Value) -> Result<bool>;
-    /// With the defaults, but for what is given.
+    /// With defaults for all optional settings.
     fn given(values: &[(String, Value)]) -> Result<Self> {
         let mut out = Self::default();
         for (name, value) in values {
@@ -150,7 +150,7 @@ pub struct Described {
     pub settings: fn() -> Vec<Hyperparameter>,
 }
 
-/// Defines a struct of which some fields have to be given and the others have defaults: `new` takes the former, and
+/// Defines a struct of which some fields are required and the others have defaults: `new` takes the former, and
 /// the latter are rows under PyTorch's names. Fields of a third kind are state.
 macro_rules! described {
     (

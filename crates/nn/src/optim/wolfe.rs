@@ -4,9 +4,9 @@
 
 use tensor::{Result, Tensor};
 
-/// How much of the fall that the first slope promises must come about.
+/// The fraction of the predicted decrease that is required (Armijo condition).
 const FALL: f64 = 1e-4;
-/// To what portion of the first slope it must have flattened.
+/// The fraction of the initial slope to which it must have flattened (curvature condition).
 const FLATNESS: f64 = 0.9;
 
 /// A point along the direction.

@@ -12,7 +12,7 @@ pub struct Home {
     pub table: u32,
     /// The rule that servers have.
     text: RuleText,
-    /// The numbers of the rule now, if they are others.
+    /// The constants of the rule, if they have changed.
     constants: Option<Vec<f32>>,
 }
 
@@ -36,7 +36,7 @@ impl Home {
     pub fn tune(&mut self, constants: Option<Vec<f32>>) {
         self.constants = constants;
     }
-    /// What the rule is told with the next step: the variables it reads, then its constants if they have changed.
+    /// The inputs of the rule at the next step: the variables it reads, then its constants if they have changed.
     pub fn numbers(&self) -> Option<Tensor> {
         let read = |v: &Arc<Var>| Tensor::from(v.read(Site::here())).reshape([1]);
         let mut parts: Vec<Tensor> = self.text.reads().iter().map(read).collect();
@@ -47,7 +47,7 @@ impl Home {
             _ => Some(Tensor::concat(&parts, 0)),
         }
     }
-    /// Whether its rule is told what another's is.
+    /// Whether its rule has the same inputs as another's.
     pub fn is_told_as(&self, other: &Home) -> bool {
         let same = |(a, b): (&Arc<Var>, &Arc<Var>)| Arc::ptr_eq(a, b);
         let (mine, its) = (self.text.reads(), other.text.reads());

@@ -28,7 +28,7 @@ use tensor::{Error, Result, Tensor, Variable, generator};
 pub struct Begin {
     /// The step that the store counts from: that of the checkpoint with which its first job began.
     pub origin: u64,
-    /// The step at which this worker has to begin.
+    /// The first step of this worker.
     pub step: u64,
 }
 
@@ -39,7 +39,7 @@ pub type Saving = Box<dyn FnOnce() -> Result<Vec<String>> + Send>;
 /// A gradient for each parameter, if it has one.
 pub type Grads = Vec<Option<Tensor>>;
 
-/// Declares the methods of [`Job`], each with the answer of a process alone, and a function for each that asks the
+/// Declares the methods of [`Job`], each with the result of a single process, and a function for each that calls the
 /// current job.
 macro_rules! job {
     ($($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) -> $out:ty { $alone:expr })*) => {
@@ -60,16 +60,16 @@ macro_rules! job {
                 let _ = give;
                 Ok(())
             }
-            /// This worker begins or ends to write a checkpoint: it may take its time.
+            /// This worker starts or finishes writing a checkpoint, which may take its time.
             fn set_saving(&self, is_saving: bool) {
                 let _ = is_saving;
             }
-            /// The row of the whole batch at which this worker's rows begin, if they are so many.
+            /// The first row of this worker's shard in the global batch, if it has so many rows.
             fn first_row(&self, rows: usize) -> Option<Tensor> {
                 let _ = rows;
                 None
             }
-            /// Lets the servers write what the store holds, as this worker's step sees it, and goes on.
+            /// Makes the servers write a snapshot of the store, as this worker's step sees it, without waiting.
             fn save(&self, to: &dyn Fn(u32) -> String) -> Result<Saving> {
                 let _ = to;
                 Err(no_store())
@@ -119,7 +119,7 @@ job! {
     pub fn tell(progress: &Progress) -> () { Ok(()) }
     /// A run begins at this step that asks [`goes_on`] before each of its steps and says when it is [`done`].
     pub fn run_begins(step: u64) -> () { Ok(()) }
-    /// Before a step: whether it is to be done. False if the job was asked to stop and the workers have
+    /// Called before a step: whether to run it. False if the job was asked to stop and the workers have
     /// agreed on an earlier one as the last.
     pub fn goes_on(step: u64) -> bool { Ok(true) }
     /// Asks all workers to stop after a common step; false if this process is alone.
@@ -150,7 +150,7 @@ job! {
     pub fn part(total: usize) -> Part { Ok(Part::of(total, 0, 1)) }
     /// As [`part`], for a batch that was cut already.
     pub fn set_part(part: &Part) -> () { Ok(()) }
-    /// Gives all workers the same parameters, those of the first worker or of the store; answers where each lives.
+    /// Broadcasts the parameters of the first worker or of the store; returns where each lives.
     pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Vec<Option<Home>> {
         Ok(params.iter().map(|_| None).collect())
     }
@@ -164,7 +164,7 @@ job! {
     pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Option<Grads> { Ok(None) }
     /// The same, also if the program averages them itself.
     pub(crate) fn mean_of_all(t: &Tensor, grads: &[Option<Tensor>]) -> Option<Grads> { Ok(None) }
-    /// Remembers that a gradient was made of means over all workers, so that the optimizer takes it as it is.
+    /// Marks a gradient as averaged over all workers, so that the optimizer does not average it again.
     pub(crate) fn note_mean(grad: &Value) -> () { Ok(()) }
     /// An error where no process sees the mean gradient of a step, which `what` needs: under a store that gathers
     /// steps it is made on the servers, each of which has a part of it.
@@ -211,7 +211,7 @@ pub fn current() -> Result<Arc<dyn Job>> {
     inventory::iter::<Ambient>().next().map_or_else(|| Ok(Arc::new(Alone) as Arc<dyn Job>), |a| (a.0)())
 }
 
-/// Runs `f` as a part of a job: on this thread, its functions ask that job.
+/// Runs `f` within a job: on this thread, the functions of this module use that job.
 pub fn with_job<T>(job: Arc<dyn Job>, f: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -226,7 +226,7 @@ pub fn with_job<T>(job: Arc<dyn Job>, f: impl FnOnce() -> T) -> T {
 
 /// Before each step: hands over the bytes that `give` makes of everything that decides the step, for
 /// a worker that replaces a lost one. Such a replacement is answered these bytes at its first call and
-/// must take them over. `Trainer` does all this itself; a loop of one's own calls it before each step.
+/// must take them over. `Trainer` does all this itself; a custom loop calls it before each step.
 ///
 /// Under all-reduce `give` is called only when a worker waits to be let in, and a loop that never
 /// calls `meet` does without replacements. With a parameter store the bytes are kept in the store with
@@ -241,7 +241,7 @@ pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>
 pub fn finish(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<()> {
     current()?.finish(&mut give)
 }
-/// Runs what writes a checkpoint: it may take its time.
+/// Runs a function that writes a checkpoint: it may take its time.
 pub fn saving<T>(f: impl FnOnce() -> T) -> T {
     struct Done(Option<Arc<dyn Job>>);
     impl Drop for Done {
@@ -254,7 +254,7 @@ pub fn saving<T>(f: impl FnOnce() -> T) -> T {
     let _done = Done(job);
     f()
 }
-/// Lets the servers write what the store holds, as this worker's step sees it, and goes on.
+/// Makes the servers write a snapshot of the store, as this worker's step sees it, without waiting.
 pub(crate) fn save(to: impl Fn(u32) -> String) -> Result<Saving> {
     current()?.save(&to)
 }

@@ -15,7 +15,7 @@ pub enum Takes {
     Rows,
 }
 
-/// Key under which the rule for a table's blocks of so many elements stands in the membership store.
+/// Key of the rule for a table's blocks of so many elements in the membership store.
 pub fn rule_key(table: u32, len: usize) -> String {
     format!("rule/{table}.{len}")
 }
@@ -85,17 +85,17 @@ impl RuleText {
     pub fn reads(&self) -> &[Arc<Var>] {
         &self.reads
     }
-    /// The numbers in the rule's graph.
+    /// The constants of the rule's graph.
     pub fn constants(&self) -> Vec<f32> {
         let nodes = self.graph.iter().flat_map(|g| &g.nodes);
         nodes.filter_map(constant).collect()
     }
-    /// How many numbers the graph takes beside its constants.
+    /// The number of scalar inputs of the graph besides its constants.
     pub fn number_count(&self) -> usize {
         let is_number = |n: &&FlatNode| n.op == &INPUT && n.attrs.str("name").is_ok_and(|n| n.starts_with(NUMBER));
         self.graph.iter().flat_map(|g| &g.nodes).filter(is_number).count()
     }
-    /// True if this rule is the other one with other numbers.
+    /// True if this rule differs from the other in constants only.
     pub fn is_like(&self, other: &RuleText) -> bool {
         let form = |r: &RuleText| {
             let mut graph = numbered(r.graph.as_ref()?, 0);
@@ -113,7 +113,7 @@ impl RuleText {
         RuleText { takes: Takes::Rows, shape: Shape::scalar(), slots: Vec::new(), graph: None, reads: Vec::new() }
     }
 
-    /// Traces a program's own update, a function of the values, of the sum of what was pushed, and
+    /// Traces a custom update, a function of the values, of the sum of what was pushed, and
     /// of its state, which begins with these numbers.
     pub fn update(
         takes: Takes,
@@ -149,7 +149,7 @@ impl RuleText {
         Ok(RuleText { takes, shape: shape.clone(), slots, graph, reads })
     }
 
-    /// True if each element's step depends on nothing but that element and the numbers of the step, and `part`,
+    /// True if the rule is elementwise: a step depends on the element and the scalars of the step alone, and `part`,
     /// the same rule for a piece of the parameter, does the same: then pieces can go their own ways.
     pub fn is_cut_by(&self, part: &RuleText) -> bool {
         let is_flat = |r: &RuleText| r.slots.iter().all(|s| s.values.is_empty() && s.shape == r.shape);
@@ -208,7 +208,7 @@ impl RuleText {
     }
 }
 
-/// How the inputs of a graph are called that are numbers.
+/// The names of the scalar inputs of a graph.
 pub const NUMBER: &str = "number";
 
 /// The value of a node that is a number.
@@ -217,7 +217,7 @@ fn constant(n: &FlatNode) -> Option<f32> {
     let is_number = value.dtype() == DType::F32 && value.shape().rank() == 0;
     is_number.then(|| value.to_vec::<f32>().ok()?.first().copied()).flatten()
 }
-/// The graph with inputs in the places of its constants, numbered from `first` on.
+/// The graph with inputs instead of its constants, numbered from `first` on.
 pub fn numbered(graph: &Graph, first: usize) -> Graph {
     let (mut out, mut next) = (graph.clone(), first);
     for n in out.nodes.iter_mut().filter(|n| constant(n).is_some()) {

@@ -13,7 +13,7 @@ use tensor::{
     decode_layout, encode_layout,
 };
 
-/// Begins the metadata keys that say where the blocks of a tensor are.
+/// Prefix of the metadata keys that locate the blocks of a tensor.
 const BLOCKS: &str = "blocks.";
 /// The metadata key that lists the files of blocks.
 const BLOCK_FILES: &str = "block files";

@@ -14,7 +14,7 @@ use tensor::{Error, ErrorKind, Literal, Result, Tensor, Variable, current_mesh, 
 
 /// Written into every file, so that a later format can be told from this one.
 const FORMAT: &str = "talweg checkpoint 1";
-/// Begins the metadata keys of the caller's own notes.
+/// Prefix of the metadata keys of the caller.
 const NOTE: &str = "note.";
 /// How many names an error lists before it only counts.
 const LISTED_MAX: usize = 12;
@@ -37,11 +37,11 @@ pub struct Checkpoint {
     pub step: u64,
     /// Seed and draws of the random generator of the thread that trains.
     pub generator: (u64, u64),
-    /// Where the loader stands.
+    /// The position of the loader.
     pub position: Option<Position>,
     /// How good the model is by the watched metric, where it was evaluated at this step.
     pub score: Option<f64>,
-    /// What else has to survive, such as the state of a schedule.
+    /// Other state, such as that of a schedule.
     pub notes: BTreeMap<String, String>,
     /// The tensors by path.
     pub tensors: BTreeMap<String, Literal>,
@@ -49,7 +49,7 @@ pub struct Checkpoint {
     /// checkpoint that was loaded.
     pub in_blocks: BTreeMap<String, InBlocks>,
     /// Tensors that lie in other files, which servers of the parameter store have written, by path;
-    /// and the names of these files. Whoever loads the checkpoint has them among its tensors.
+    /// and the names of these files. Loading the checkpoint loads them too.
     pub stored: BTreeMap<String, Stored>,
     /// See `stored`.
     pub parts: Vec<String>,
@@ -99,7 +99,7 @@ impl Checkpoint {
         Ok(self)
     }
 
-    /// Adds where the loader stands.
+    /// Adds the position of the loader.
     #[must_use]
     pub fn at(mut self, position: Position) -> Checkpoint {
         self.position = Some(position);
@@ -174,7 +174,7 @@ impl Checkpoint {
         }
     }
 
-    /// Restores what is there under the prefix with the right type, leaves the rest as it is, and
+    /// Restores tensors under the prefix that have the right type, leaves the rest as it is, and
     /// answers the names that were left: for a model whose head differs from the saved one.
     pub fn restore_matching(&self, prefix: &str, state: &[(String, Variable)]) -> Result<Vec<String>> {
         let mut left = Vec::new();
@@ -209,7 +209,7 @@ impl Checkpoint {
         files::encode(&self.tensors, &self.info()?)
     }
 
-    /// What is not a tensor, for the file's metadata.
+    /// The state that is not a tensor, for the file's metadata.
     pub(super) fn info(&self) -> Result<BTreeMap<String, String>> {
         let mut info = BTreeMap::from([
             ("format".to_string(), FORMAT.to_string()),

@@ -14,10 +14,10 @@ use tensor::{Error, ErrorKind, Result, current_mesh};
 /// Names are `step-NUMBER.safetensors`, with enough zeros to sort.
 const BEGIN: &str = "step-";
 const END: &str = ".safetensors";
-/// What packing has left out of a worker's gradients lies beside: `step-NUMBER.owed-WORKER`.
+/// The residual of a worker's compressed gradients is beside it: `step-NUMBER.owed-WORKER`.
 const OWED: &str = ".owed-";
 
-/// Which way a metric is better.
+/// Whether a metric is minimized or maximized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
     /// A loss.
@@ -81,7 +81,7 @@ struct Policy {
 }
 
 impl Checkpoints {
-    /// A folder, made if it is missing, or what a URL names: `s3://BUCKET/PREFIX` with the feature
+    /// A folder, created if it is missing, or what a URL names: `s3://BUCKET/PREFIX` with the feature
     /// `s3`. Nothing in it changes before the first save, which removes what killed processes left
     /// half-written. Three checkpoints are kept unless said otherwise.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Checkpoints> {
@@ -134,7 +134,7 @@ impl Checkpoints {
     }
 
     /// As [`Checkpoints::save_later`], after something else is there that belongs to it. If that
-    /// fails, the checkpoint is given up, and [`Checkpoints::given_up`] says why.
+    /// fails, the checkpoint is abandoned, and [`Checkpoints::given_up`] says why.
     pub(crate) fn save_after(
         &mut self,
         mut checkpoint: Checkpoint,
@@ -186,12 +186,12 @@ impl Checkpoints {
     pub(super) fn give_up(&mut self, why: Error) {
         self.given_up.push(why);
     }
-    /// Why checkpoints were given up since the last call.
+    /// Why checkpoints were abandoned since the last call.
     pub fn given_up(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.given_up)
     }
 
-    /// The URL or absolute path of a part of a step's checkpoint that somebody else writes.
+    /// The URL or absolute path of a part of a step's checkpoint that another process writes.
     pub(crate) fn part(&self, step: u64) -> Result<impl Fn(u32) -> String + use<>> {
         let place = &self.policy.place;
         let at = if place.is_folder() {
@@ -203,12 +203,12 @@ impl Checkpoints {
         Ok(move |partition| at.join(part_name(&name, partition)).display().to_string())
     }
 
-    /// Where workers keep what belongs to a step's checkpoint and to one of them alone.
+    /// Where workers keep their own parts of a step's checkpoint.
     pub(crate) fn shelf(&self) -> Shelf {
         Shelf(self.policy.place.clone())
     }
 
-    /// Waits until what was begun is on disk; answers its error if it failed.
+    /// Waits until what was begun is on disk; returns its error if it failed.
     pub fn wait(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let panicked = || Error::bug("the thread that writes checkpoints panicked");
@@ -221,7 +221,7 @@ impl Checkpoints {
         self.policy.steps()
     }
 
-    /// The first whole checkpoint of a later step: a run that begins before it would be overtaken
+    /// The first complete checkpoint of a later step: a run that begins before it would be overtaken
     /// by it at the next resume. The launcher is told of the one of this step, from which the job can begin again.
     pub fn later(&mut self, step: u64) -> Result<Option<PathBuf>> {
         self.wait()?;
@@ -264,7 +264,7 @@ impl Checkpoints {
     }
 }
 
-/// What packing has left out of a worker's gradients, by step.
+/// The residuals of a worker's compressed gradients, by step.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf(Place);
 impl Shelf {
@@ -287,7 +287,7 @@ fn owed_name(step: u64, worker: usize) -> String {
 
 impl Drop for Checkpoints {
     fn drop(&mut self) {
-        // Whoever wants to know of a failure has called `wait`.
+        // `wait` reports a failure.
         let _ = self.wait();
     }
 }

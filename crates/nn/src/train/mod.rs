@@ -18,5 +18,5 @@ pub use parts::{Stored, write_part};
 pub use records::Records;
 pub use report::{Outcome, Progress, Report, Silent, Stop};
 pub use run::{At, Event, Every, Facts, Length, Next, Plan, Question, Run, Task};
-pub use saving::Owed;
+pub use saving::Residuals;
 pub use trainer::{Metrics, Trainer};

@@ -2,18 +2,18 @@
 //!
 //! Each partition of the store is a file (`step-NUMBER.part-P.safetensors`, tensors by table, block
 //! and array). The checkpoint's own file is written last and says where each tensor is, so that
-//! there is no checkpoint before all of it is there; and whoever reads it gets the same as if one
+//! there is no checkpoint before all of it is there; and a reader gets the same as if one
 //! process had written it.
 
 use data::Place;
 use std::collections::BTreeMap;
 use tensor::{DType, Error, Literal, Result, Shape, files};
 
-/// Begins the metadata keys that say where a tensor is.
+/// Prefix of the metadata keys that locate a tensor.
 pub(super) const STORED: &str = "stored.";
 /// The metadata key that lists the files.
 pub(super) const PARTS: &str = "parts";
-/// Begins the metadata keys of a part that say how often a block was changed.
+/// Prefix of the metadata keys of a part that count the changes of a block.
 const VERSION: &str = "version.";
 
 /// In the names of the files.

@@ -18,7 +18,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Continues records after a step, and cuts what comes later; begins new ones at step 0.
+    /// Continues records after a step, and truncates later ones; starts new ones at step 0.
     pub fn open(journal: Option<PathBuf>, events: Option<PathBuf>, step: u64) -> Result<Records> {
         let journal = journal.map(|path| if step == 0 { Journal::create(path) } else { Journal::resume(path, step) });
         let events = events.map(|dir| if step == 0 { Events::create(dir) } else { Events::resume(dir, step) });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a run stands after a step.
+/// The state of a run after a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Steps done, those before a resume included.
@@ -24,7 +24,7 @@ pub struct Progress {
     pub left: Duration,
 }
 
-/// Hears of a run; every method may be left out.
+/// Callbacks of a run; every method has a default.
 pub trait Report {
     /// The run begins, after this many steps that were done before.
     fn begun(&mut self, _step: u64, _steps: u64) {}
@@ -40,7 +40,7 @@ pub trait Report {
     fn ended(&mut self, _outcome: &Outcome) {}
 }
 
-/// Says nothing.
+/// Reports nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 impl Report for Silent {}

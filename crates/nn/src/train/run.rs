@@ -50,7 +50,7 @@ pub struct Plan {
     pub patience: Option<u64>,
 }
 
-/// Where a run is: what a checkpoint holds of it beside tensors.
+/// The position of a run: the metadata of its checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct At {
     /// Steps done.
@@ -65,7 +65,7 @@ pub struct At {
     pub worse: u64,
 }
 
-/// What a worker is in its job. The default is a process alone.
+/// The role of a worker in its job. The default is a single process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Whether there are other workers.
@@ -502,7 +502,7 @@ impl Run {
     }
 }
 
-/// What only the worker that writes files does.
+/// Tasks of the worker that writes files.
 fn is_file(next: &Next) -> bool {
     matches!(next, Next::Do(Task::CheckFolder | Task::Save { .. }))
 }

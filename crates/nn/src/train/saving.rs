@@ -37,7 +37,7 @@ impl Checkpoints {
         self.save_later(rest.with("", state)?).map(Some)
     }
 
-    /// Lets the servers of the parameter store write what they hold; training goes on meanwhile.
+    /// Makes the servers of the parameter store write a snapshot; training goes on meanwhile.
     fn save_in_parts(
         &mut self,
         rest: Checkpoint,
@@ -71,10 +71,10 @@ impl Checkpoints {
         Ok(Some(path))
     }
 
-    /// Takes up what packing had left out of this worker's gradients when the checkpoint of a step
-    /// was taken, and answers where it is kept from now on; `None` if nothing is packed. A worker
+    /// Restores the residual of this worker's compressed gradients from when the checkpoint of a step
+    /// was taken, and answers where it is kept from now on; `None` if nothing is compressed. A worker
     /// that had not come that far, or that there was none of, begins with nothing left out.
-    pub fn owed(&self, step: u64) -> Result<Option<Owed>> {
+    pub fn residuals(&self, step: u64) -> Result<Option<Residuals>> {
         if parallel::owed()?.is_none() {
             return Ok(None);
         }
@@ -84,19 +84,19 @@ impl Checkpoints {
         {
             parallel::take_owed(&bytes)?;
         }
-        Ok(Some(Owed { shelf, worker }))
+        Ok(Some(Residuals { shelf, worker }))
     }
 }
 
-/// Where a worker keeps what packing leaves out of its gradients (`talweg launch --wire`): beside
-/// the run's checkpoints, each worker in a file of its own.
+/// Where a worker keeps the residual of its compressed gradients (`talweg launch --wire`): beside
+/// the run's checkpoints, each worker in its own file.
 #[derive(Clone, Debug)]
-pub struct Owed {
+pub struct Residuals {
     shelf: Shelf,
     worker: usize,
 }
-impl Owed {
-    /// Keeps what is left out now, until the checkpoint of this step goes.
+impl Residuals {
+    /// Keeps the current residual until the checkpoint of this step is removed.
     pub fn keep(&self, step: u64) -> Result<()> {
         match parallel::owed()? {
             Some(bytes) => self.shelf.put(step, self.worker, &bytes),

@@ -12,7 +12,7 @@ use super::checkpoint::Checkpoint;
 use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Report, Silent};
 use super::run::{At, Every, Length, Plan, Run};
-use super::saving::Owed;
+use super::saving::Residuals;
 use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
 use crate::{Columns, Module};
@@ -56,7 +56,7 @@ pub struct Trainer<'a> {
     watch: Option<String>,
     checkpoints: Option<Checkpoints>,
     /// Where this worker keeps the residuals of packed gradients.
-    owed: Option<Owed>,
+    residuals: Option<Residuals>,
     journal: Option<PathBuf>,
     events: Option<PathBuf>,
     report: Box<dyn Report + 'a>,
@@ -94,7 +94,7 @@ impl<'a> Trainer<'a> {
             evaluate: None,
             watch: None,
             checkpoints: None,
-            owed: None,
+            residuals: None,
             journal: None,
             events: None,
             report: Box::new(Silent),
@@ -252,7 +252,7 @@ impl<'a> Trainer<'a> {
     fn variables(&self) -> Vec<(String, Variable)> {
         state_of(self.model, self.optimizer.state_by(|place, _| format!("state.{place}")))
     }
-    /// What a checkpoint holds beside the variables.
+    /// The metadata of a checkpoint.
     fn beside(&self) -> Checkpoint {
         let at = self.run.at();
         let mut c = at.note(Checkpoint::new(at.step).at(Loader::position(self.loader)));

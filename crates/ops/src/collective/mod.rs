@@ -398,7 +398,7 @@ fn combines(c: &Call) -> Result<()> {
     wire(c)?;
     how(c)?;
     if c.dtype(0) == DType::Bool && !matches!(how(c)?, "max" | "min") {
-        return Err(Error::dtype("truth values are combined by max (any) or min (all)"));
+        return Err(Error::dtype("booleans are combined by max (any) or min (all)"));
     }
     Ok(())
 }

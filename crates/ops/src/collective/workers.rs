@@ -74,7 +74,7 @@ pub(super) static BEGIN: Op = Op {
 pub(super) static END: Op = Op {
     name: "end_mean_over_workers",
     doc: "The means of a bucket of gradients, of which `shapes` has each one's rank and sizes. The inputs stand for \
-          all buckets that are under way: nobody waits before everything is computed.",
+          all buckets that are under way: no worker waits before everything is computed.",
     attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints), JOB],
     infer: |c| {
         floats(c)?;

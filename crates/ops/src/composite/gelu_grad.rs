@@ -1,4 +1,4 @@
-//! `gelu_grad`: the slope of `gelu`.
+//! `gelu_grad`: the derivative of `gelu`.
 
 use crate::Tensor;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -9,7 +9,7 @@ fn density(x: &Tensor) -> Tensor {
 }
 
 super::activation! {
-    /// The slope of `gelu`, elementwise: Φ(x) + x φ(x).
+    /// The derivative of `gelu`, elementwise: Φ(x) + x φ(x).
     gelu_grad();
     body: |x| ((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5 + x * density(x);
     grad: |x, _y, g| g * (density(&x) * (2.0 - x.square()));

@@ -1,4 +1,4 @@
-//! `gelu_tanh_grad`: the slope of `gelu_tanh`.
+//! `gelu_tanh_grad`: the derivative of `gelu_tanh`.
 
 use super::gelu_tanh::{CUBE, ROOT, inner};
 use crate::Tensor;
@@ -9,7 +9,7 @@ fn slope(x: &Tensor) -> Tensor {
 }
 
 super::activation! {
-    /// The slope of `gelu_tanh`, elementwise.
+    /// The derivative of `gelu_tanh`, elementwise.
     gelu_tanh_grad();
     body: |x| {
         let s = (inner(x) * 2.0).sigmoid();

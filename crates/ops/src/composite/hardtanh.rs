@@ -3,7 +3,7 @@
 use crate::Tensor;
 
 super::activation! {
-    /// x held in [lo, hi], elementwise; the slope at the ends is 0.
+    /// x held in [lo, hi], elementwise; the derivative at the ends is 0.
     hardtanh(lo, hi);
     body: |x| x.maximum(lo).minimum(hi);
     grad: |x, _y, g| Tensor::where_(&x.gt(lo).and(x.lt(hi)), &g, 0.0);

@@ -1,4 +1,4 @@
-//! `leaky_relu`: the positive part, and a little of the negative.
+//! `leaky_relu`: ReLU with a small slope below 0.
 
 use crate::Tensor;
 

@@ -1,4 +1,4 @@
-//! `prelu`: the positive part, and a learned share of the negative.
+//! `prelu`: ReLU with a learned slope below 0.
 
 use super::promote;
 use crate::rules::{expand1, f64s, floats};

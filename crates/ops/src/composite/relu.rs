@@ -1,4 +1,4 @@
-//! `relu`: the positive part.
+//! `relu`: max(x, 0).
 
 use crate::Tensor;
 use crate::rules::{expand1, f64s, floats, same, unary_grad};
@@ -7,7 +7,7 @@ use ir::{Attrs, Case, Grad, Meaning, Op};
 /// The row of `relu`.
 pub static OP: Op = Op {
     name: "relu",
-    doc: "max(x, 0), elementwise; the slope at 0 is 0.",
+    doc: "max(x, 0), elementwise; the derivative at 0 is 0.",
     infer: |c| c.arity(1).and_then(|()| same(c, 0)),
     meaning: Meaning::Composite(|_, x| expand1(x, |x| x[0].maximum(0.0))),
     grad: Grad::Rule(|c| unary_grad(c, |x, _, g| Tensor::where_(&x.gt(0.0), &g, 0.0))),

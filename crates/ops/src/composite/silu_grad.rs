@@ -1,7 +1,7 @@
-//! `silu_grad`: the slope of `silu`.
+//! `silu_grad`: the derivative of `silu`.
 
 super::activation! {
-    /// The slope of `silu`, elementwise: s (1 + x (1 - s)) with s = sigmoid(x).
+    /// The derivative of `silu`, elementwise: s (1 + x (1 - s)) with s = sigmoid(x).
     silu_grad();
     body: |x| {
         let s = x.sigmoid();

@@ -1,4 +1,4 @@
-//! `softplus`: a smooth positive part.
+//! `softplus`: a smooth ReLU.
 
 use crate::Tensor;
 

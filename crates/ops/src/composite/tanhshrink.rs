@@ -1,4 +1,4 @@
-//! `tanhshrink`: what tanh takes away.
+//! `tanhshrink`: x − tanh(x).
 
 super::activation! {
     /// x - tanh(x), elementwise.

@@ -95,7 +95,7 @@ fn batch(c: &BatchCall) -> Result<Vec<Value>> {
 }
 
 /// A batched branch for the members that chose it; what the others get does not matter. A branch that
-/// may fail runs only if somebody chose it, and on nothing but what such members have.
+/// may fail runs only if it was chosen, and on nothing but what such members have.
 fn branch(g: &Arc<Graph>, chosen: &Tensor, inputs: &[Value], batched: &[bool]) -> Result<Vec<Tensor>> {
     if !takes_places(g) {
         return Ok(tensors(&g.inline(inputs)?));

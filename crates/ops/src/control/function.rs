@@ -1,4 +1,4 @@
-//! `function`: results that the host language computed, with a pullback of its own.
+//! `function`: results that the host language computed, with its own pullback.
 
 use super::{tensors, values};
 use crate::rules::f64s;

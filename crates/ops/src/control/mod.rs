@@ -4,7 +4,7 @@
 //! their arguments (variables, leaves, values computed before) becomes an explicit input of the
 //! op, so gradients reach it and sub-graphs stay closed. The key of a random draw inside a closure
 //! is such a value too; a loop folds the index of each iteration into it, so that every iteration
-//! draws numbers of its own, and the gradient draws those of the iteration again.
+//! draws its own numbers, and the gradient draws those of the iteration again.
 
 mod associative;
 mod scan_grad;
@@ -248,7 +248,7 @@ fn stack(ty: &Type, rows: &[Buffer]) -> Result<Buffer> {
     let bytes: Vec<u8> = rows.iter().flat_map(|r| r.bytes().iter().copied()).collect();
     Literal::from_bytes(ty.dtype, ty.shape.clone(), &bytes).map(Buffer::Host)
 }
-/// One truth value.
+/// One boolean.
 fn truth(x: &Buffer) -> Result<bool> {
     Ok(x.read()?.bytes()[0] != 0)
 }

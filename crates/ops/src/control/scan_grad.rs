@@ -47,7 +47,7 @@ pub(super) fn saving(g: &Graph, n: usize, varying: usize) -> Result<Graph> {
         captures: floats(&ins[varying..]),
         has: floats(&outs[n..outs.len() - costly.len()]).into_iter().chain(costly.iter().map(|_| false)).collect(),
     };
-    // A body without a gradient is reported when somebody asks for one.
+    // A body without a gradient is reported when one is requested.
     if let Ok(step) = back.step(&all) {
         let first = step.inputs.len() - back.captures.len() - costly.len();
         let is_read = |k: &usize| is_used(&step, step.inputs[first + k]);

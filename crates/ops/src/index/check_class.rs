@@ -1,4 +1,4 @@
-//! `check_class`: class numbers as they are, or an error that names the one that is no class.
+//! `check_class`: class numbers as they are, or an error that names the one that is out of range.
 
 use super::is_index;
 use crate::Tensor;

@@ -1,4 +1,4 @@
-//! `index_add`: slices added at places along an axis.
+//! `index_add`: slices added at indices along an axis.
 
 use super::{inside, is_index};
 use crate::kernel::batched_input;

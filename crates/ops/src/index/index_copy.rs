@@ -1,4 +1,4 @@
-//! `index_copy`: slices put at places along an axis.
+//! `index_copy`: slices written at indices along an axis.
 
 use super::index_add::check_slices;
 use crate::rules::{expand1, f64s, floats, i64s, same};

@@ -1,4 +1,4 @@
-//! Elements chosen by position: gather and scatter, order, places of extremes.
+//! Elements chosen by position: gather and scatter, order, indices of extremes.
 
 crate::table! {
     argmax,

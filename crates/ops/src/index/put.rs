@@ -1,4 +1,4 @@
-//! `put`: values put or added at places of the flattened tensor.
+//! `put`: values written or added at flat indices.
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{DType, Result, Tensor};

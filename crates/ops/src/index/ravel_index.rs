@@ -1,4 +1,4 @@
-//! `ravel_index`: places along several axes as places of the flattened axes.
+//! `ravel_index`: indices along several axes as flat indices.
 
 use super::is_index;
 use crate::rules::{i64s, one};

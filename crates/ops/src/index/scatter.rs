@@ -1,4 +1,4 @@
-//! `scatter`: values put at places along an axis.
+//! `scatter`: values written at indices along an axis.
 
 use super::{check_scatter, places};
 use crate::Tensor;

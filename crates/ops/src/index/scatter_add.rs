@@ -1,4 +1,4 @@
-//! `scatter_add`: values added at places along an axis.
+//! `scatter_add`: values added at indices along an axis.
 
 use super::{check_scatter, places};
 use crate::kernel::BATCH_AXIS;

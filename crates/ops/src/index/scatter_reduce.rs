@@ -1,4 +1,4 @@
-//! `scatter_reduce`: values combined at places along an axis.
+//! `scatter_reduce`: values combined at indices along an axis.
 
 use super::{check_scatter, places};
 use crate::kernel::BATCH_AXIS;

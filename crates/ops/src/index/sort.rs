@@ -57,12 +57,12 @@ pub(crate) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// The places of each lane's elements in order, one lane after the other in row-major order.
+/// The indices of each lane's elements in sorted order, one lane after the other in row-major order.
 pub(crate) fn order(x: &Literal, lanes: AxisSplit, descending: bool) -> Vec<(usize, usize)> {
     let is_inexact = x.dtype().is_inexact();
     let floats = if is_inexact { x.to_complex() } else { vec![] };
     let ints = if is_inexact { vec![] } else { x.to_ints() };
-    // Complex numbers are in some order, for whoever looks for equal ones: by one part, then the other.
+    // Complex numbers are in some order, so that equal ones are adjacent: by one part, then the other.
     let less = |a: usize, b: usize| {
         let o = match is_inexact {
             true => compare(floats[a].re, floats[b].re).then(compare(floats[a].im, floats[b].im)),

@@ -49,7 +49,7 @@ fn factors(c: &Call) -> Result<Factors> {
     let at = c.axis("axis")?;
     let (mut x, index) = (shard::letters(c.shape(0), 'a'), shard::letters(c.shape(1), 'A'));
     if c.dtype(0) == DType::Bool {
-        // Truth values have no sum.
+        // Booleans have no sum.
         x.replace_range(at..at + 1, ".");
     }
     let y = format!("{}{index}{}", &x[..at], &x[at + 1..]);

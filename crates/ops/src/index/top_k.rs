@@ -1,4 +1,4 @@
-//! `top_k`: the greatest or least elements along an axis, in order, and their places.
+//! `top_k`: the greatest or least elements along an axis, in order, and their indices.
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor};

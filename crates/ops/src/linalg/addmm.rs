@@ -26,7 +26,7 @@ super::composite!(
     autocast: ir::Autocast::Narrow
 );
 
-/// `beta * x + alpha * product`. With beta 0 the tensor is not looked at, whatever it holds.
+/// `beta * x + alpha * product`. With beta 0 the tensor is not read, whatever it holds.
 pub(super) fn sum(c: &Call, t: &[Tensor], product: Tensor) -> Result<Tensor> {
     let (beta, alpha) = (c.attrs.float("beta")?, c.attrs.float("alpha")?);
     let shape = product.shape()?;

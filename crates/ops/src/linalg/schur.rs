@@ -45,9 +45,9 @@ fn hessenberg(t: &mut Vec<C>, q: &mut Vec<C>, n: usize) {
         (k + 2..n).for_each(|i| t[i * n + k] = C::ZERO);
         // From the right, as the adjoint sees it from the left.
         for x in [&mut *t, &mut *q] {
-            let mut turned = adjoint(x, n, n);
-            reflect(&mut turned, n, k + 1, &v, factor.conj());
-            *x = adjoint(&turned, n, n);
+            let mut adjoint_x = adjoint(x, n, n);
+            reflect(&mut adjoint_x, n, k + 1, &v, factor.conj());
+            *x = adjoint(&adjoint_x, n, n);
         }
     }
 }
@@ -104,7 +104,7 @@ fn shift(t: &[C], n: usize, last: usize, turns: usize) -> C {
 /// One step on the rows from `first` to `last`.
 fn step(t: &mut [C], q: &mut [C], n: usize, first: usize, last: usize, shift: C) {
     (first..=last).for_each(|i| t[i * n + i] -= shift);
-    let mut turned = Vec::with_capacity(last - first);
+    let mut rotations = Vec::with_capacity(last - first);
     for k in first..last {
         let (c, s) = rotation(t[k * n + k], t[(k + 1) * n + k]);
         for j in k..n {
@@ -113,9 +113,9 @@ fn step(t: &mut [C], q: &mut [C], n: usize, first: usize, last: usize, shift: C)
             t[(k + 1) * n + j] = y * c - s.conj() * x;
         }
         t[(k + 1) * n + k] = C::ZERO;
-        turned.push((k, c, s));
+        rotations.push((k, c, s));
     }
-    for (k, c, s) in turned {
+    for (k, c, s) in rotations {
         let right = |x: &mut [C], rows: usize| {
             for i in 0..rows {
                 let (a, b) = (x[i * n + k], x[i * n + k + 1]);

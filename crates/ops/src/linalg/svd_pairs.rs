@@ -30,7 +30,7 @@ pub static OP: Op = Op {
     cases: || {
         let by = |full: bool| Attrs::new().with("full", full);
         // diag(i, 1) times [[0, 3], [2, 0]].
-        let turned = f64s([2, 2, 2], &[0.0, 0.0, 0.0, 3.0, 2.0, 0.0, 0.0, 0.0]);
+        let rotated = f64s([2, 2, 2], &[0.0, 0.0, 0.0, 3.0, 2.0, 0.0, 0.0, 0.0]);
         let u = f64s([2, 2, 2], &[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         let vh = f64s([2, 2, 2], &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
         vec![
@@ -40,7 +40,7 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 2, 2, 2], 4)], by(false)),
             // The phase of additional vectors is free.
             Case::new(vec![floats([3, 2, 2], 1)], by(true)).kinked(),
-            Case::new(vec![turned], by(false))
+            Case::new(vec![rotated], by(false))
                 .expect(vec![u, f64s([2], &[3.0, 2.0]), vh], "by hand: phases and a permutation times diag(3, 2)"),
         ]
     },

@@ -137,7 +137,7 @@ pub fn reflect<T: Number>(x: &mut [T], n: usize, from: usize, v: &[T], factor: T
     }
 }
 
-/// A rotation of two vectors, of which the second is first turned to the phase of the first.
+/// A rotation of two vectors, of which the second is first rotated to the phase of the first.
 struct Rotation<T> {
     cos: f64,
     sin: f64,

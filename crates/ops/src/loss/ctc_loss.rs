@@ -108,7 +108,7 @@ fn likelihood(scores: &Tensor, targets: &Tensor, times: &Tensor, lengths: &Tenso
     let on_class = Tensor::where_(&lengths.gt(0i64), &on_class, NEVER);
     Ok(Tensor::stack(&[on_blank, on_class], 0).logsumexp(0))
 }
-/// Shifted to the right along the last dimension, with a number in the places that are left.
+/// Shifted to the right along the last dimension, with a number in the remaining positions.
 fn moved(x: &Tensor, by: usize, fill: f64) -> Tensor {
     x.then(|t| {
         let (n, size) = (t.shape[0], t.shape[1]);

@@ -3,7 +3,7 @@
 //! Logarithms of shares, negations and means need no form: fusion makes the same loop of them as of their rows.
 //! Picking the class does: `gather` and indexing want all of what they pick from in memory, and their gradients put
 //! numbers into a tensor of zeros. Only forms with the same numbers are taken: the greatest logit is subtracted
-//! before the exponential, and a number that is no class stays an error.
+//! before the exponential, and a label out of range stays an error.
 
 use super::{class_cross_entropy, nll_loss};
 use crate::nn::forms::found;
@@ -22,7 +22,7 @@ pub(crate) static FORMS: [Pattern; 5] = [
 
 /// One place along an axis for everything beside it.
 struct Pick {
-    /// The places, one for each element beside the axis, in order.
+    /// The indices, one for each element beside the axis, in order.
     classes: Slot,
     axis: usize,
     /// Whether negative indices count from the end.
@@ -51,7 +51,7 @@ impl Pick {
         is_each.then_some((Pick { classes, axis: 1, wraps: true, op: "index" }, Shape::new(&sizes)))
     }
 
-    /// The class labels for logits of this shape, without the axis; one that is no class is an error.
+    /// The class labels for logits of this shape, without the axis; one that is out of range is an error.
     fn numbers(&self, t: &Tensor, shape: &Shape) -> Tensor {
         let size = shape[self.axis];
         let t = if self.wraps { t.wrapped(size).unwrap_or_else(Tensor::from) } else { t.clone() };

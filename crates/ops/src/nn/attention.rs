@@ -428,7 +428,7 @@ impl AttentionOptions {
             let Some(l) = given else { return Ok(Tensor::full_of(lead.clone(), whole as f64, DType::I32)) };
             if l.shape()? != lead || !l.dtype()?.is_int() {
                 let (ty, l) = (l.dtype()?, l.shape()?);
-                return Err(Error::shape(format!("{what} must be whole numbers of shape {lead}, not {ty}{l}")));
+                return Err(Error::shape(format!("{what} must be integers of shape {lead}, not {ty}{l}")));
             }
             Ok(l.cast(DType::I32))
         };

@@ -95,7 +95,7 @@ struct Scores {
 }
 
 impl Scores {
-    /// Mask, scale, product; the first two may be missing. Nobody else takes what is between.
+    /// Mask, scale, product; the first two may be missing. The intermediate values have no other consumer.
     fn read(look: &Matcher, scores: Slot) -> Option<Scores> {
         let (mut s, mut scale, mut mask) = (scores, 1.0, None);
         let is_private = |s: Slot| look.users(s).len() == 1;
@@ -105,8 +105,8 @@ impl Scores {
         if let Some((x, c)) = scaled(look, s) {
             (s, scale) = (x, c);
         }
-        let [q, turned] = look.inputs(s, "matmul")?;
-        let k = look.swapped(turned)?;
+        let [q, transposed] = look.inputs(s, "matmul")?;
+        let k = look.swapped(transposed)?;
         (is_private(scores) && is_private(s)).then_some(Scores { q, k, scale, mask })
     }
 }
@@ -117,8 +117,8 @@ struct Backward {
     g: Slot,
     /// The gradient of the scores before the softmax.
     of_softmax: Slot,
-    /// The weights, turned.
-    turned: Slot,
+    /// The weights, transposed.
+    transposed: Slot,
     dq: Slot,
     dk: Slot,
     dv: Slot,
@@ -129,8 +129,8 @@ impl Backward {
         let of_softmax = look.user(weights, "softmax_grad")?;
         let [_, of_weights] = look.inputs(of_softmax, "softmax_grad")?;
         let [g, v_turned] = look.inputs(of_weights, "matmul")?;
-        let turned = turned(look, weights)?;
-        let dv = look.user(turned, "matmul").filter(|&m| look.inputs(m, "matmul") == Some([turned, g]))?;
+        let transposed = transposed(look, weights)?;
+        let dv = look.user(transposed, "matmul").filter(|&m| look.inputs(m, "matmul") == Some([transposed, g]))?;
         // Back through mask and scale, in this order.
         let mut ds = of_softmax;
         if s.mask.is_some() {
@@ -143,14 +143,14 @@ impl Backward {
             let (x, scale) = scaled(look, next)?;
             (x == ds && scale == s.scale).then(|| ds = next)?;
         }
-        let ds_turned = self::turned(look, ds)?;
+        let ds_transposed = self::transposed(look, ds)?;
         let dq = look.user(ds, "matmul").filter(|&m| look.inputs(m, "matmul") == Some([ds, s.k]))?;
-        let dk = only_user(look, ds_turned).filter(|&m| look.inputs(m, "matmul") == Some([ds_turned, s.q]))?;
+        let dk = only_user(look, ds_transposed).filter(|&m| look.inputs(m, "matmul") == Some([ds_transposed, s.q]))?;
         let is_whole = look.swapped(v_turned)? == v
             && look.users(of_weights).len() == 1
-            && look.users(turned).len() == 1
+            && look.users(transposed).len() == 1
             && look.users(ds).len() == 2;
-        is_whole.then_some(Backward { g, of_softmax, turned, dq, dk, dv })
+        is_whole.then_some(Backward { g, of_softmax, transposed, dq, dk, dv })
     }
 }
 
@@ -161,7 +161,7 @@ fn only_user(look: &Matcher, s: Slot) -> Option<Slot> {
 }
 
 /// A view among a value's users that swaps its last two dimensions.
-fn turned(look: &Matcher, s: Slot) -> Option<Slot> {
+fn transposed(look: &Matcher, s: Slot) -> Option<Slot> {
     let nodes = look.users(s).iter().filter(|&&i| (i as usize) < look.graph.nodes.len());
     nodes.map(|&node| Slot { node, out: 0 }).find(|&t| look.swapped(t) == Some(s))
 }
@@ -179,7 +179,7 @@ fn find_attention(look: &Matcher, weights: Slot) -> Result<Option<Match>> {
         // The weights are needed for nothing but what is replaced.
         let is_private = look.users(weights).len() == 1
             || Backward::read(look, weights, &scores, v).is_some_and(|b| {
-                let known = [y, b.of_softmax, b.turned];
+                let known = [y, b.of_softmax, b.transposed];
                 look.users(weights).iter().all(|i| known.iter().any(|k| k.node == *i))
             });
         (axis + 1 == rank && is_private).then_some((y, v, scores))

@@ -1,4 +1,4 @@
-//! `grid_sample`: an image read at given places.
+//! `grid_sample`: an image sampled at given coordinates.
 
 use super::grid_sample_grad;
 use super::interpolate::CUBIC;
@@ -92,12 +92,12 @@ pub(super) struct Tap {
 }
 
 impl Side {
-    /// From coordinates in −1 to 1 to places.
+    /// From coordinates in −1 to 1 to pixel coordinates.
     fn place(self, g: &Tensor) -> Tensor {
         let n = self.size as f64;
         if self.align { (g + 1.0) * ((n - 1.0) / 2.0) } else { ((g + 1.0) * n - 1.0) * 0.5 }
     }
-    /// Places outside brought back as the padding says; zeros are left to `tap`.
+    /// Coordinates outside the image mapped by the padding mode; zeros are left to `tap`.
     fn bring_back(self, x: &Tensor) -> Tensor {
         let last = self.size as f64 - 1.0;
         match self.outside {
@@ -117,7 +117,7 @@ impl Side {
             }
         }
     }
-    /// How places that were brought back change with the coordinate.
+    /// The derivative of that mapping.
     fn turn(self, x: &Tensor) -> Tensor {
         let (n, last) = (self.size as f64, self.size as f64 - 1.0);
         let step = if self.align { last / 2.0 } else { n / 2.0 };

@@ -107,7 +107,7 @@ fn area(x: &Tensor, out: &[usize]) -> Tensor {
     Tensor::apply1(&super::adaptive_avg_pool::OP, &[x], Attrs::new().with("out", out))
 }
 
-/// How places in the output correspond to places in the input.
+/// How output coordinates correspond to input coordinates.
 #[derive(Clone, Copy)]
 struct Grid {
     step: f64,
@@ -224,7 +224,7 @@ pub struct InterpolateOptions {
     pub mode: Interpolation,
     /// The centers of the corner elements meet, instead of their outer edges.
     pub align_corners: bool,
-    /// With factors: places follow from the rounded sizes, not from the factors.
+    /// With factors: coordinates follow from the rounded sizes, not from the factors.
     pub recompute_factor: bool,
 }
 impl Default for InterpolateOptions {

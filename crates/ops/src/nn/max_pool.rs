@@ -26,7 +26,7 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(|c| {
-        // To the places found going forward; they need not be found again.
+        // To the indices of the forward pass; they need not be computed again.
         let attrs = Attrs::new().with("shape", &c.inputs[0].ty().shape);
         grads([Tensor::apply1(&max_pool_grad::OP, &[&c.y(1), &c.g(0)], attrs)])
     }),

@@ -18,7 +18,7 @@ pub static OP: Op = Op {
         let fits = c.dtype(0) == DType::I64 && c.shape(0) == c.shape(1) && to.rank() == c.shape(0).rank();
         if !fits || to.rank() < 3 || to[..2] != c.shape(0)[..2] {
             let e =
-                format!("takes places i64 and a gradient [N, C, …] for {to}, not {} and {}", c.types[0], c.types[1]);
+                format!("takes indices i64 and a gradient [N, C, …] for {to}, not {} and {}", c.types[0], c.types[1]);
             return Err(Error::shape(e));
         }
         one(c.dtype(1), to)

@@ -137,7 +137,7 @@ impl Pool {
     pub(super) fn out_shape(&self, c: &Call) -> Shape {
         c.shape(0)[..2].iter().chain(&self.out).copied().collect()
     }
-    /// The places along dimension `i` that window `q` covers.
+    /// The indices along dimension `i` that window `q` covers.
     fn along(&self, i: usize, q: usize) -> impl Iterator<Item = usize> + '_ {
         let first = q as i64 * self.stride[i] as i64 - self.lo[i] as i64;
         (0..self.window[i]).filter_map(move |k| {
@@ -145,7 +145,7 @@ impl Pool {
             (at >= 0 && at < self.sizes[i] as i64).then_some(at as usize)
         })
     }
-    /// The places in the flattened plane that window `q` covers, in order.
+    /// The indices in the flattened plane that window `q` covers, in order.
     fn places(&self, mut q: usize) -> Vec<usize> {
         let mut places = vec![0];
         let mut parts = Vec::new();

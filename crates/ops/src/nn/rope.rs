@@ -19,7 +19,7 @@ pub static OP: Op = Op {
         let (shape, rank) = (c.shape(0).clone(), c.shape(0).rank());
         let half = shape[rank - 1] / 2;
         expand1(v, |v| {
-            // The pair gets an axis of its own, along which the other of each is seen by a flip.
+            // The pair gets its own axis, along which the other of each is seen by a flip.
             let mut apart = shape.clone();
             apart.dims_mut()[rank - 1] = if interleaved { half } else { 2 };
             apart.push(if interleaved { 2 } else { half });
@@ -27,8 +27,8 @@ pub static OP: Op = Op {
             let x = v[0].reshape(apart);
             let signs =
                 Tensor::from([-1.0f64, 1.0]).cast(c.dtype(0)).reshape(if interleaved { [1, 2] } else { [2, 1] });
-            let turned = &x * v[1].unsqueeze(pair) + x.flip(pair) * (v[2].unsqueeze(pair) * signs);
-            turned.reshape(&shape)
+            let rotated = &x * v[1].unsqueeze(pair) + x.flip(pair) * (v[2].unsqueeze(pair) * signs);
+            rotated.reshape(&shape)
         })
     }),
     cases: || {
@@ -38,9 +38,9 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 2, 4], 1), floats([2, 2], 2), floats([2, 2], 3)], with(false)),
             Case::new(vec![floats([2, 2, 4], 1), floats([2, 2], 2), floats([2, 2], 3)], with(true)),
             Case::new(x(), with(false))
-                .expect(vec![f64s([1, 4], &[-3.0, 2.0, 1.0, 4.0])], "by hand: (1, 3) turned by a right angle"),
+                .expect(vec![f64s([1, 4], &[-3.0, 2.0, 1.0, 4.0])], "by hand: (1, 3) rotated by a right angle"),
             Case::new(x(), with(true))
-                .expect(vec![f64s([1, 4], &[-2.0, 1.0, 3.0, 4.0])], "by hand: (1, 2) turned by a right angle"),
+                .expect(vec![f64s([1, 4], &[-2.0, 1.0, 3.0, 4.0])], "by hand: (1, 2) rotated by a right angle"),
         ]
     },
     ..Op::DEFAULT

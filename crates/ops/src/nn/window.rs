@@ -392,7 +392,7 @@ pub(super) fn table_size(sizes: &[usize]) -> Result<usize> {
 }
 
 /// How far windows reach along a dimension, from the start of the padding to the end of the last
-/// window, refused where places could not be counted.
+/// window, refused where indices could overflow.
 pub(super) fn reach(out: usize, stride: usize, window: usize, dilation: usize, padding: usize) -> Result<usize> {
     let span = |n: usize, step: usize| n.saturating_sub(1).saturating_mul(step);
     let reach = span(out, stride).saturating_add(span(window, dilation)).saturating_add(1);

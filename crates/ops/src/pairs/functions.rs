@@ -29,7 +29,7 @@ fn is_wild(x: &Tensor) -> Tensor {
     x.is_finite().logical_not()
 }
 
-/// Where a real number stays one only if its imaginary zero is kept from a factor that is no number. Elsewhere
+/// Where a real number stays one only if its imaginary zero is kept from a factor that is NaN. Elsewhere
 /// the product is the zero, and has the slope.
 fn is_lost(z: &Pair, factor: &Tensor) -> Tensor {
     z.im.eq(0.0).and(is_wild(factor))

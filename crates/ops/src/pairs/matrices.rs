@@ -3,7 +3,7 @@
 //! A + iB multiplies as the real matrix [[A, -B], [B, A]] does, and its adjoint is that one's
 //! transpose: what the real matrix determines uniquely is that of the complex one again. Triangular
 //! factors keep their form where the parts of each element lie side by side. Vectors are not
-//! determined uniquely: their decompositions are rows of their own, on pairs.
+//! determined uniquely: their decompositions are separate rows, on pairs.
 
 use super::{Pair, Use};
 use crate::{DType, Error, Result, Tensor, control};

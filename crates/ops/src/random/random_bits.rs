@@ -4,7 +4,7 @@
 //! is a function from a counter of four words and a key of two words to four words. Here the
 //! counter is the element's place divided by 4 (low word first), then the key tensor's counter;
 //! the key is the seed; the place modulo 4 selects the word. A key tensor of three numbers says besides
-//! how many rows (of the first axis) of a larger draw come before: these elements' places follow theirs.
+//! how many rows (of the first axis) of a larger draw come before: the indices of these elements follow theirs.
 
 use super::shape_of;
 use crate::rules::{i64s, one};

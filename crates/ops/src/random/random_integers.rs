@@ -1,4 +1,4 @@
-//! `random_integers`: whole numbers of a range.
+//! `random_integers`: integers of a range.
 
 use super::{check_key, long, shape_of, words};
 use crate::rules::{expand1, i64s, one};

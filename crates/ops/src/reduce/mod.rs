@@ -41,7 +41,7 @@ const TRUTH: ir::Op = ir::Op {
     ..ir::Op::DEFAULT
 };
 
-/// A reduction of truth values by an extreme; `empty` of nothing.
+/// A reduction of booleans by an extreme; `empty` of nothing.
 fn truth(
     c: &ir::Call,
     x: &[ir::Value],

@@ -4,7 +4,7 @@ use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Absolute value, elementwise; the slope at 0 is 0.
+    /// Absolute value, elementwise; the derivative at 0 is 0.
     abs(x) -> Same;
     float: f64::abs;
     int: |x| x.wrapping_abs();

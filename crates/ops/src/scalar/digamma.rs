@@ -3,7 +3,7 @@
 use crate::rules::unary_grad;
 
 crate::unary! {
-    /// Digamma function: the slope of `lgamma`, elementwise.
+    /// Digamma function: the derivative of `lgamma`, elementwise.
     digamma(x) -> Float;
     float: super::special::digamma;
     code: "digamma({0})";

@@ -3,7 +3,7 @@
 use crate::{Operand, Tensor};
 
 super::bits! {
-    "shl", "Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none.";
+    "shl", "Bits of `a` shifted left by `b`, elementwise; 0 for shifts above 63 or below 0.";
     int: |a, b| if (0..64).contains(&b) { a << b } else { 0 };
     code: "shl({0}, {1})";
     cost: ir::Cost::Short;

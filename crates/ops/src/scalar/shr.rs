@@ -3,7 +3,7 @@
 use crate::{Operand, Tensor};
 
 super::bits! {
-    "shr", "Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that.";
+    "shr", "Bits of `a` shifted right by `b`, arithmetically, elementwise: `a / 2ᵇ` rounded down; by 63 at most.";
     int: |a, b| a >> b.clamp(0, 127);
     code: "shr({0}, {1})";
     cost: ir::Cost::Short;

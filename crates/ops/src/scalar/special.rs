@@ -31,7 +31,7 @@ pub fn digamma(x: f64) -> f64 {
         return f64::INFINITY.copysign(-x);
     }
     if x < 0.0 {
-        // Reflection; poles at the negative whole numbers.
+        // Reflection; poles at the negative integers.
         return if x == x.floor() { f64::NAN } else { digamma(1.0 - x) - PI * cot_pi(x) };
     }
     let (mut x, mut sum) = (x, 0.0);

@@ -31,8 +31,8 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     }
     let along = at as i64;
     expand1_wide(x, |x| {
-        let turned = |t: &Tensor, by: i64| t.roll(&[by], along);
-        turned(&x[0], -1) * turned(&x[1], -2) - turned(&x[0], -2) * turned(&x[1], -1)
+        let rolled = |t: &Tensor, by: i64| t.roll(&[by], along);
+        rolled(&x[0], -1) * rolled(&x[1], -2) - rolled(&x[0], -2) * rolled(&x[1], -1)
     })
 }
 

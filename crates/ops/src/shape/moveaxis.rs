@@ -1,4 +1,4 @@
-//! `moveaxis`: axes moved to other places.
+//! `moveaxis`: axes moved to other positions.
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{Error, Result, Tensor, axis};

@@ -4,7 +4,7 @@ use crate::rules::{expand, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Case, Meaning, Op, Type};
 
-/// Each result is a value of its own in the graph: more of them than this is a mistake, and would
+/// Each result is its own value in the graph: more of them than this is a mistake, and would
 /// fill the memory before anything is computed.
 const RESULTS_MAX: usize = 1 << 20;
 

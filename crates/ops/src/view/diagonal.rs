@@ -1,4 +1,4 @@
-//! `diagonal`: the elements whose places along two axes differ by a fixed offset.
+//! `diagonal`: the elements whose indices along two axes differ by a fixed offset.
 
 use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
 use crate::{Error, Result, Tensor, axis};

@@ -1,5 +1,5 @@
 //! `talweg device-test`: every sample of the op table in every element type on a device, and a few graphs
-//! of the sizes that devices treat in ways of their own, against the reference; and values that go to the
+//! of the sizes that devices treat specially, against the reference; and values that go to the
 //! device and back.
 
 mod dropout;
@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Graphs whose sizes and chains of ops have ways of their own on a device.
+/// Graphs whose sizes and chains of ops are special on a device.
 const GRAPHS: [(&str, &str); 16] = [
-    ("a step of writing", include_str!("device_test/decode.txt")),
-    ("a layer of writing", include_str!("device_test/writing.txt")),
-    ("products of few rows", include_str!("device_test/few.txt")),
-    ("products of fewer rows", include_str!("device_test/fewer.txt")),
-    ("attention of one query", include_str!("device_test/query.txt")),
+    ("decode step", include_str!("device_test/decode_step.txt")),
+    ("decode layer", include_str!("device_test/decode_layer.txt")),
+    ("skinny GEMM", include_str!("device_test/skinny_gemm.txt")),
+    ("skinny GEMM in f16", include_str!("device_test/skinny_gemm_f16.txt")),
+    ("attention of one query", include_str!("device_test/decode_attention.txt")),
     ("attention of many queries", include_str!("device_test/attention.txt")),
-    ("paged attention of many shapes", include_str!("device_test/paged.txt")),
-    ("products of 8 bits", include_str!("device_test/eighths.txt")),
-    ("attention with masks and lengths", include_str!("device_test/beside.txt")),
-    ("along with products", include_str!("device_test/along.txt")),
-    ("long rows", include_str!("device_test/rows.txt")),
-    ("streams of rows", include_str!("device_test/streams.txt")),
+    ("paged attention of many shapes", include_str!("device_test/paged_attention.txt")),
+    ("fp8 GEMM", include_str!("device_test/fp8_gemm.txt")),
+    ("attention with masks and lengths", include_str!("device_test/masked_attention.txt")),
+    ("GEMM epilogues", include_str!("device_test/gemm_epilogue.txt")),
+    ("long rows", include_str!("device_test/long_rows.txt")),
+    ("streams of rows", include_str!("device_test/row_streams.txt")),
     ("large matrices", include_str!("device_test/matrices.txt")),
-    ("attention in f32", include_str!("device_test/flash.txt")),
-    ("whole tensors", include_str!("device_test/whole.txt")),
+    ("attention in f32", include_str!("device_test/attention_f32.txt")),
+    ("whole tensors", include_str!("device_test/whole_tensors.txt")),
     ("depthwise convolutions", include_str!("device_test/depthwise.txt")),
 ];
 
@@ -143,7 +143,7 @@ fn samples(only: Option<&str>) -> Vec<Sample> {
     all
 }
 
-/// The graphs, each with numbers for its inputs: whole ones are places, the others lie around 0.
+/// The graphs, each with numbers for its inputs: integers are indices, the others lie around 0.
 fn graphs() -> Result<Vec<Sample>> {
     let sample = |(name, text): (&'static str, &str)| {
         let graph = Graph::parse(text, &crate::find)?;
@@ -165,8 +165,8 @@ fn graphs() -> Result<Vec<Sample>> {
     GRAPHS.into_iter().map(sample).collect()
 }
 
-/// Values of every type that go to the device, are added to themselves there (floats of 8 bits turned
-/// instead), and come back.
+/// Values of every type that go to the device, are added to themselves there (fp8
+/// transposed instead), and come back.
 fn transfers(device: &str) -> Result<()> {
     for dtype in DType::ALL {
         let there = Literal::generate([5, 7], |i| i as i64 - 9).cast(dtype);
@@ -186,7 +186,7 @@ fn transfers(device: &str) -> Result<()> {
     Ok(())
 }
 
-/// Conversions to floats of 8 bits and back, of numbers of every magnitude, bit by bit.
+/// Conversions to fp8 and back, of numbers of every magnitude, bit by bit.
 fn conversions(device: &str) -> Result<()> {
     let numbers: Vec<f32> =
         (0..=u16::MAX).flat_map(|b| [0, 0x8000].map(|low| f32::from_bits((b as u32) << 16 | low))).collect();
@@ -195,7 +195,7 @@ fn conversions(device: &str) -> Result<()> {
         let narrow = here.cast(dtype).literal()?;
         let wide = Tensor::from(narrow.clone()).cast(DType::F32).literal()?;
         let there = here.to(device).cast(dtype);
-        // What is no number has no bits to speak of.
+        // The bits of NaN are unspecified.
         let same = |a: &Literal, b: &Literal| {
             a.to_f64().iter().zip(b.to_f64()).all(|(x, y)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan())
         };

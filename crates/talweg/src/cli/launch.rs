@@ -211,7 +211,7 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         }
         None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { count.1 })],
     };
-    // Servers are told a rule of one's own by its name; workers only how to behave under it.
+    // Servers are told a custom rule by its name; workers only how to behave under it.
     let (rule, server): (Arc<dyn Consistency>, _) = match o.consistency.parse::<Rule>() {
         Ok(rule) => (Arc::new(rule), again(&["store-server"])),
         Err(e) => {

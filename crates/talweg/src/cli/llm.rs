@@ -252,7 +252,7 @@ pub struct ChatOptions {
     sampling: SamplingOptions,
 }
 
-/// Talks with a model until the end of standard input, `/exit` or Ctrl-C; `/clear` begins anew.
+/// Talks with a model until the end of standard input, `/exit` or Ctrl-C; `/clear` starts over.
 pub fn chat(o: &ChatOptions) -> Result<()> {
     let began = Instant::now();
     let model = Arc::new(load(&o.model, o.lora.as_deref())?);
@@ -260,7 +260,7 @@ pub fn chat(o: &ChatOptions) -> Result<()> {
     let handle = Handle::of(o.sampling.engine(&model, one)?, 1)?;
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
-        println!("{}, loaded in {:.2} s. /clear begins anew, /exit ends.", model.name, began.elapsed().as_secs_f64());
+        println!("{}, loaded in {:.2} s. /clear starts over, /exit ends.", model.name, began.elapsed().as_secs_f64());
     }
     let start: Vec<Json> = o.system.iter().map(|s| json!({"role": "system", "content": s})).collect();
     let mut messages = start.clone();

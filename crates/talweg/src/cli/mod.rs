@@ -15,7 +15,6 @@ mod onnx;
 mod page;
 mod plan;
 mod plot;
-mod quickstart;
 mod run;
 mod scale;
 #[cfg(feature = "serve")]
@@ -45,7 +44,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Train a small model on built-in handwritten digits, in under a minute.
-    Quickstart(quickstart::Options),
+    Quickstart(quickstart::digits::Options),
     /// Show a graph at every stage: each pass, the compiled program, a drawing.
     Explain(explain::Options),
     /// Show the content of a file: tensors (safetensors), a graph (text or binary form) or an ONNX model.
@@ -123,7 +122,7 @@ enum Command {
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
     StoreServer {
-        /// A rule of one's own that decides when reads are answered: its name, or FILE.py:FUNCTION.
+        /// A custom rule that decides when reads are answered: its name, or FILE.py:FUNCTION.
         #[arg(long)]
         consistency: Option<String>,
     },
@@ -144,9 +143,12 @@ pub struct Program {
     /// The interpreter that `launch` gives `.py` files to.
     pub python: OsString,
     /// Finds a consistency rule that is not built in by the text of `--consistency`. The Python package knows
-    /// `FILE.py:FUNCTION`; a program of one's own knows its own names (see the example `custom_consistency`).
+    /// `FILE.py:FUNCTION`; a custom program knows its own names (see the example `custom_consistency`).
     pub consistency: Option<FindRule>,
 }
+
+/// What to do after the quickstart.
+const NEXT: [&str; 2] = ["talweg inspect CHECKPOINT", "talweg explain    # what a training step is compiled to"];
 
 const SUCCESS: u8 = 0;
 const FAILURE: u8 = 1;
@@ -177,7 +179,7 @@ pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
 
 fn start(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
     let done = match command {
-        Command::Quickstart(o) => return quickstart::run(&o, args),
+        Command::Quickstart(o) => return quickstart::digits::run(&o, "talweg", args, &NEXT),
         Command::Explain(o) => explain::run(&o, program),
         Command::Inspect { file } => inspect::run(&file),
         Command::Import(o) => onnx::import(&o),

@@ -46,7 +46,7 @@ pub fn import(o: &ImportOptions) -> Result<()> {
     Model::open(&o.file)?.export(&o.directory, &name, &sizes(&o.sizes)?)
 }
 
-/// Imports a model to a place of its own, for a server.
+/// Imports a model to its own folder, for a server.
 #[cfg(feature = "serve")]
 pub fn imported(file: &Path, root: &Path) -> Result<PathBuf> {
     let name = stem(file);

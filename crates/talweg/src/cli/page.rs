@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Serves the page from threads of its own until the process ends.
+/// Serves the page from separate threads until the process ends.
 pub fn serve(port: u16, board: Arc<Dashboard>, rule: Arc<dyn Consistency>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .and_then(|l| l.local_addr().map(|at| (l, at)))

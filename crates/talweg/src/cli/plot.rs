@@ -102,7 +102,7 @@ fn draw(out: &mut String, p: &Panel, x0: f64, y0: f64) {
     }
 }
 
-/// The picture.
+/// The image.
 pub fn to_svg(rows: &[Vec<Panel>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let (w, h) = (WIDTH * columns as f64, HEIGHT * rows.len() as f64);

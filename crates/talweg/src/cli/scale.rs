@@ -1,5 +1,5 @@
 //! `talweg scale`: how the time and memory of a training step grow with batch, width, depth and
-//! threads. Each point is a process of its own, so that its memory is its own.
+//! threads. Each point is a separate process, so that its memory is its own.
 
 use super::Program;
 use super::plot::{self, Curve, Panel};

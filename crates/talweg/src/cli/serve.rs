@@ -52,14 +52,14 @@ pub struct Options {
     /// Where models run: `cpu`, `cuda:0` and so on; TALWEG_DEVICE or the CPU without it. Of a list, each process takes one.
     #[arg(long, value_delimiter = ',')]
     device: Vec<String>,
-    /// Engines of a process, each with a thread and a queue of its own.
+    /// Engines of a process, each with a thread and its own queue.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
     /// Processes behind the port; one for each device by default. One that ends is started again, and the others answer
     /// meanwhile.
     #[arg(long)]
     processes: Option<usize>,
-    /// Keep each process, or each engine of a single process, on processors of its own.
+    /// Keep each process, or each engine of a single process, on its own processors.
     #[arg(long)]
     pin: bool,
     /// Threads that read requests and write answers; one for each processor without it.
@@ -86,7 +86,7 @@ pub struct Options {
     /// Megabytes of a request at most.
     #[arg(long, default_value_t = 64)]
     body_mb: usize,
-    /// API keys with quotas: a JSON file. Without it everybody may ask.
+    /// API keys with quotas: a JSON file. Without it every client is served.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// A certificate chain (PEM): speaks TLS.

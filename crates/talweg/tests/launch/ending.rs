@@ -101,11 +101,11 @@ fn a_job_that_is_asked_to_stop_while_a_worker_is_dead_goes_on_with_the_same_bits
     }
 }
 
-/// The dead worker was far ahead, and what it did is in the store: its steps are everybody's, also of those who have
+/// The dead worker was far ahead, and what it did is in the store: its steps count for all, also for those that have
 /// to do them yet, and no step is done again when the job goes on.
 #[test]
 fn a_dead_worker_that_was_ahead_counts_when_the_others_stop() {
-    // Worker 0 takes its time, and nobody waits for it in a step.
+    // Worker 0 takes its time, and no worker waits for it in a step.
     let slow = "[ $RANK = 0 ] && export PAUSE_MS=20; exec \"$0\"";
     for rule in ["async", "ssp:20"] {
         let folder = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn a_dead_worker_that_was_ahead_counts_when_the_others_stop() {
     }
 }
 
-/// In the place of ssh, without a terminal: runs the command in a session of its own.
+/// In the place of ssh, without a terminal: runs the command in a separate session.
 fn ssh(folder: &Path) -> [String; 4] {
     let (hosts, ssh) = (folder.join("hosts"), folder.join("ssh"));
     std::fs::write(&hosts, "127.0.0.2 slots=2\n").unwrap();
@@ -161,7 +161,7 @@ fn a_job_on_other_machines_is_stopped_too() {
 
 #[test]
 fn whoever_is_lost_is_replaced_until_all_are_done() {
-    // Worker 1 takes its time, and nobody waits for it in a step; in the end worker 0 does.
+    // Worker 1 takes its time, and no worker waits for it in a step; in the end worker 0 does.
     let slow = "[ $RANK = 1 ] && export PAUSE_MS=15; exec \"$0\"";
     let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
     c.args(["launch", "--workers", "2", "--servers", "2", "--consistency", "async", "sh", "-c", slow]).arg(digits());
@@ -219,7 +219,7 @@ fn is_stopped(process: &str) -> bool {
 }
 
 /// A server is stopped before another comes that is to get its copies, and is killed when the map names that one:
-/// nobody has a whole copy any more, though somebody is named for every partition.
+/// no server has a complete copy any more, though the map names one for every partition.
 #[test]
 fn a_job_whose_whole_copies_die_while_another_is_made_begins_again() {
     let args = ["--workers", "2", "--servers", "2", "--heartbeat-timeout", "100"];
@@ -237,7 +237,7 @@ fn a_job_whose_whole_copies_die_while_another_is_made_begins_again() {
         job.until("server 2 is process");
         job.until(": 2 servers hold the store");
         job.kill("server 1");
-        job.until("are lost: every whole copy died while another was made");
+        job.until("are lost: every complete copy died while another was being transferred");
         job.until("the whole job is started again (1 of 1)");
         let (weights, seen) = job.ended();
         assert_eq!(one(weights, 2), calm, "on disk: {on_disk}");

@@ -71,7 +71,7 @@ fn links_speak_tls() {
     assert!(text(&missing.stderr).contains("tls.crt"), "{}", text(&missing.stderr));
 }
 
-/// Processes that somebody else started, each with its variables.
+/// Processes that another launcher started, each with its variables.
 fn started(all: &[(bool, Vec<(&str, String)>)]) -> Vec<String> {
     let start = |(is_worker, vars): &(bool, Vec<(&str, String)>)| {
         let mut c = if *is_worker { Command::new(digits()) } else { Command::new(env!("CARGO_BIN_EXE_talweg")) };
@@ -187,7 +187,7 @@ fn the_page_shows_the_job() {
     let mut head = String::new();
     whole.read_to_string(&mut head).unwrap();
     assert!(head.contains("\r\nContent-Security-Policy: default-src 'none'"), "{}", &head[..400]);
-    // Whoever connects and says nothing costs a bounded number of threads.
+    // Silent connections cost a bounded number of threads.
     let idle: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&at).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(300));
     let threads = std::fs::read_dir(format!("/proc/{}/task", job.child.id())).unwrap().count();

@@ -82,7 +82,7 @@ impl Job {
     pub fn kill(&self, name: &str) {
         self.signal("-9", name);
     }
-    /// Waits for the end; answers the fingerprints that workers have printed.
+    /// Waits for the end; returns the fingerprints that workers have printed.
     pub fn weights(self) -> Vec<String> {
         self.ended().0
     }

@@ -16,7 +16,7 @@ fn workers_end_with_the_bits_of_one_process() {
         let w = workers.to_string();
         let reduced = one(Job::start(&["--workers", &w], 12).weights(), workers);
         assert_eq!(reduced, alone(workers, 12).unwrap(), "{workers} workers, all-reduce");
-        // Each gradient is a bucket of its own, reduced while the rest is computed.
+        // Each gradient is its own bucket, reduced while the rest is computed.
         let overlapped = Job::start_with(&["--workers", &w], 12, &[("TALWEG_BUCKET", "1")]).weights();
         assert_eq!(one(overlapped, workers), reduced, "{workers} workers, in buckets");
     }
@@ -59,7 +59,7 @@ fn other_consistencies_finish() {
     for rule in ["ssp:3", "async", "backup:1"] {
         let weights = Job::start(&["--workers", "2", "--servers", "1", "--consistency", rule], 12).weights();
         assert_eq!(weights.len(), 2, "{rule}");
-        // At their own pace until the last step, and then with everybody's updates.
+        // At their own pace until the last step, and then with all workers' updates.
         assert!(rule == "backup:1" || weights[0] == weights[1], "{rule}: {weights:?}");
     }
 }
@@ -74,7 +74,7 @@ fn a_rule_of_ones_own_is_launched() {
         c
     };
     let weights = Job::of(launch("every:2", &digits())).weights();
-    // At their own pace until the last step, and then with everybody's updates.
+    // At their own pace until the last step, and then with all workers' updates.
     assert!(weights.len() == 2 && weights[0] == weights[1], "{weights:?}");
     let bad = launch("every:0", &digits()).output().unwrap();
     assert!(String::from_utf8_lossy(&bad.stderr).contains("every:K or a built-in rule"), "{bad:?}");
@@ -141,8 +141,8 @@ fn what_packing_leaves_out_is_in_the_checkpoints() {
 }
 
 #[test]
-fn pictures_that_do_not_divide_among_workers_are_shared_unevenly() {
-    // 64 pictures for three: the mean counts each picture once, wherever it is computed.
+fn images_that_do_not_divide_among_workers_are_shared_unevenly() {
+    // 64 images for three: the mean counts each image once, wherever it is computed.
     let trained = |args: &[&str]| {
         let (weights, seen) = Job::start_with(args, 12, &[("OPTIMIZER", "sgd"), ("SUMS", "1")]).ended();
         let sums = seen.iter().filter_map(|l| l.split_once("sums ")?.1.parse::<f64>().ok()).collect::<Vec<_>>();

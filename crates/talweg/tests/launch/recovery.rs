@@ -27,7 +27,7 @@ fn a_worker_that_is_killed_while_the_group_forms_holds_up_nobody() {
     job.until("worker 3 is process");
     job.kill("worker 1");
     let weights = job.weights();
-    // Whoever was left reduced together: with the killed worker's values or without.
+    // The remaining workers reduced together: with the killed worker's values or without.
     one(weights, 3);
 }
 
@@ -103,7 +103,7 @@ fn a_lost_server_is_replaced_and_its_replacement_is_as_good() {
 }
 
 /// A launcher that is stopped (Ctrl-Z, a paused machine) for longer than any process waits for an
-/// answer: everybody trains on meanwhile.
+/// answer: all workers train on meanwhile.
 #[test]
 fn a_stopped_launcher_costs_nothing() {
     let expected = one(Job::start(&["--workers", "2"], 300).weights(), 2);
@@ -142,7 +142,7 @@ fn a_process_that_hangs_is_ended_and_replaced() {
     job.until("worker 1 is let in");
     let (weights, seen) = job.ended();
     one(weights, 2);
-    // All, all but one, all again: nobody tries in vain meanwhile.
+    // All, all but one, all again: no worker retries meanwhile.
     let epochs = seen.iter().filter(|l| l.contains("workers reduce together")).count();
     assert!((3..=5).contains(&epochs), "{}", seen.join("\n"));
 }
@@ -158,7 +158,7 @@ fn shell(args: &[&str], script: &str) -> (bool, String) {
 
 #[test]
 fn a_process_that_is_stopped_before_it_joins_is_ended_and_replaced() {
-    // Nobody has heard of it, so that nobody misses it either.
+    // No process has heard of it, so that none misses it either.
     let stops = "[ $RANK = 0 ] && sleep 2; [ $RANK$TORCHELASTIC_RESTART_COUNT = 10 ] && kill -STOP $$; echo done";
     let (is_good, said) = shell(&["--heartbeat-timeout", "0.5"], stops);
     assert!(is_good && said.contains("worker 1 says nothing any more"), "{said}");

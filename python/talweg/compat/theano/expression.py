@@ -130,7 +130,7 @@ class Input(Expression):
         self.dtype, self.ndim = dtype, ndim
 
     def given(self, value: Any) -> Any:
-        """A value given to a function, in the declared type. A whole number is part of the program, so that it can
+        """A value given to a function, in the declared type. An integer is part of the program, so that it can
         bound slices: the function is compiled for each."""
         if self.ndim == 0 and self.dtype.startswith("int"):
             return int(value)

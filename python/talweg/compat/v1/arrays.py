@@ -451,7 +451,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """Elements or slices at places given by the last dimension of ``indices``."""
+    """Elements or slices at indices given by the last dimension of ``indices``."""
     x, i = convert_to_tensor(params), convert_to_tensor(indices)
     sizes = None
     if x.shape.ndims is not None and i.shape.ndims is not None and i.shape.sizes[-1] is not None:
@@ -475,7 +475,7 @@ def _flat_places(index: Any, sizes: Any) -> Any:
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Zeros with ``updates`` added at places."""
+    """Zeros with ``updates`` added at indices."""
     i, u, target = convert_to_tensor(indices), convert_to_tensor(updates), ints(shape)
 
     def lower(ctx: Any, j: Any, v: Any, _: Any) -> Any:
@@ -513,7 +513,7 @@ def one_hot(
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """``x`` where the condition holds, else ``y``; with the condition alone the places where it holds, as rows."""
+    """``x`` where the condition holds, else ``y``; with the condition alone the indices where it holds, as rows."""
     c = convert_to_tensor(condition)
     if x is None and y is None:
         rank_ = c.shape.ndims
@@ -555,7 +555,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
 
 
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Any:
-    """The different values in the order of their first places, and the place of each element's value."""
+    """The different values in the order of their first occurrence, and the index of each element's value."""
     import collections
 
     t, kind = convert_to_tensor(x), as_dtype(out_idx)
@@ -572,7 +572,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Any:
 
 
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: str | None = None) -> Tensor:
-    """True for the first ``lengths`` places of a last dimension of size ``maxlen``."""
+    """True for the first ``lengths`` elements of a last dimension of size ``maxlen``."""
     from .maths import reduce_max
 
     t, kind = convert_to_tensor(lengths), as_dtype(dtype)
@@ -596,7 +596,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None, seq_dim: Any = None, batch_dim: Any = None
 ) -> Tensor:
-    """The first ``seq_lengths[b]`` places along an axis in reverse order, for each member of a batch."""
+    """The first ``seq_lengths[b]`` elements along an axis in reverse order, for each member of a batch."""
     x, n = convert_to_tensor(input), convert_to_tensor(seq_lengths)
     s = seq_axis if seq_axis is not None else seq_dim
     b = (batch_axis if batch_axis is not None else batch_dim) or 0

@@ -475,7 +475,7 @@ class TensorArray:
         return self
 
     def close(self, name: str | None = None) -> Operation:
-        """Nothing: memory is freed when nobody refers to it."""
+        """Nothing: memory is freed with its last reference."""
         return no_op(name)
 
 

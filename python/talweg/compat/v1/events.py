@@ -66,7 +66,7 @@ def read_records(path: Any) -> list[bytes]:
 
 
 def varint(n: int) -> bytes:
-    """A whole number, seven bits a byte."""
+    """An integer, seven bits a byte."""
     n &= (1 << 64) - 1
     out = bytearray()
     while n > 127:
@@ -77,7 +77,7 @@ def varint(n: int) -> bytes:
 
 
 def whole(field: int, n: int) -> bytes:
-    """A field of a whole number."""
+    """A field of an integer."""
     return varint(field << 3) + varint(n)
 
 
@@ -132,10 +132,10 @@ def histogram_value(tag: str, values: Any) -> bytes:
 
 
 def image_value(tag: str, pixels: np.ndarray) -> bytes:
-    """A ``Summary`` with a picture of uint8 pixels ``[height, width, channels]``."""
+    """A ``Summary`` with an image of uint8 pixels ``[height, width, channels]``."""
     h, w, c = pixels.shape
-    picture = whole(1, h) + whole(2, w) + whole(3, c) + blob(4, png(pixels))
-    return blob(1, blob(1, tag) + blob(4, picture))
+    image = whole(1, h) + whole(2, w) + whole(3, c) + blob(4, png(pixels))
+    return blob(1, blob(1, tag) + blob(4, image))
 
 
 def png(pixels: np.ndarray) -> bytes:

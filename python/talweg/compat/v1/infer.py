@@ -1,6 +1,6 @@
 """Static shapes and element types of new operations, and what is known of the values of shape tensors.
 
-An operation without a rule of its own is lowered for sample sizes. With every size known that gives the shape and
+An operation without its own rule is lowered for sample sizes. With every size known that gives the shape and
 raises what is wrong. Where sizes are unknown two samples are tried: sizes that differ between them are unknown.
 """
 

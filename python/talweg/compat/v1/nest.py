@@ -33,7 +33,7 @@ def _packed(x: Any, leaves: Iterator[Any]) -> Any:
 
 
 def map_structure(func: Any, *structures: Any) -> Any:
-    """A function of the leaves at the same places."""
+    """A function of corresponding leaves."""
     return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*map(flatten, structures))])
 
 

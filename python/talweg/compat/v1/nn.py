@@ -492,7 +492,7 @@ TopKV2 = collections.namedtuple("TopKV2", ["values", "indices"])
 
 
 def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """The ``k`` greatest elements of each row, and their places."""
+    """The ``k`` greatest elements of each row, and their indices."""
     x = convert_to_tensor(input)
     sizes = None if x.shape.ndims is None else [*x.shape.sizes[:-1], k]
 

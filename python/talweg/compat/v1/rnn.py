@@ -106,7 +106,7 @@ def bidirectional_dynamic_rnn(
     x = convert_to_tensor(inputs)
     time, batch = (0, 1) if time_major else (1, 0)
 
-    def turned(t: Tensor) -> Tensor:
+    def flipped(t: Tensor) -> Tensor:
         from .arrays import reverse
 
         return reverse(t, [time]) if sequence_length is None else reverse_sequence(t, sequence_length, time, batch)
@@ -115,7 +115,7 @@ def bidirectional_dynamic_rnn(
         with variable_scope("fw"):
             ahead, last = dynamic_rnn(cell_fw, x, sequence_length, initial_state_fw, dtype, time_major=time_major)
         with variable_scope("bw"):
-            back, first = dynamic_rnn(cell_bw, turned(x), sequence_length, initial_state_bw, dtype, time_major=time_major)
-    return (ahead, turned(back)), (last, first)
+            back, first = dynamic_rnn(cell_bw, flipped(x), sequence_length, initial_state_bw, dtype, time_major=time_major)
+    return (ahead, flipped(back)), (last, first)
 
 

@@ -31,7 +31,7 @@ class _Entry:
         self.fed = [t for t in fed if any(t in op.inputs for op in self.ops) or t in fetches]
         self.device = [op for op in self.ops if not op.is_host]
         self.host = sorted((op for op in self.ops if op.is_host), key=lambda op: op.id)
-        # Tensors that Python computes and the device takes: computed by a run of their own, then fed.
+        # Tensors that Python computes and the device takes: computed by a separate run, then fed.
         taken = [t for op in self.device for t in op.inputs if t.op.is_host and t not in fed]
         self.staged = sorted({t.op for t in taken}, key=lambda op: op.id)
         if any(op.writes for s in self.staged for op in ancestors([s], fed)):

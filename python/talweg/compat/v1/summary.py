@@ -36,7 +36,7 @@ def histogram(name: str, values: Any, collections: Any = None, family: Any = Non
 
 
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """Pictures ``[batch, height, width, channels]``: uint8, or floats that are scaled to 0..255."""
+    """Images ``[batch, height, width, channels]``: uint8, or floats that are scaled to 0..255."""
 
     def encode(tag: str, a: Any) -> bytes:
         out = b""

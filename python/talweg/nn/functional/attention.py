@@ -21,7 +21,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *,
     query_lengths: Tensor | None = None, key_lengths: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
+    """Attention of queries ``[..., H, L, E]`` with keys and values. True in a bool mask includes a key; other masks are added
     to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
 
     >>> q = tw.randn(2, 2, 5, 4)
@@ -56,7 +56,7 @@ def _additive(mask, dtype):
 
 
 def joined_mask(attn_mask, key_padding_mask, batch, heads, dtype):
-    """PyTorch's masks of modules, in which true is left out, as one that ``Tensor.attention`` takes: in a bool one true
+    """PyTorch's masks of modules, in which True excludes a position, as one that ``Tensor.attention`` takes: in a bool one true
     takes part."""
     masks = []
     if attn_mask is not None:
@@ -99,7 +99,7 @@ def attention_weights(q, k, mask, causal, lengths, dropout_p):
 
 def attend(q, k, v, mask, causal, lengths, dropout_p, need_weights):
     """The result of each head, and the weights if they are asked for. Where nothing is dropped the weights are apart
-    from the result: nobody computes them who does not look."""
+    from the result: they are computed only if they are read."""
     if not need_weights or dropout_p == 0.0:
         settings = dict(mask=mask, causal=causal, key_lengths=lengths)
         out = q.attention(k, v, dropout=(dropout_p, _native.batch_key(q)) if dropout_p > 0.0 else None, **settings)
@@ -117,7 +117,7 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
+    """Multi-head attention over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
 
     In bool masks, true is left out; others are added to the scores.
     """
@@ -158,9 +158,9 @@ class Heads:
         elif attn_mask is not None:
             is_causal = False
         # Once for tensors that are one.
-        turned = {id(x): turn(x) for x in (query, key, value)}
+        transposed = {id(x): turn(x) for x in (query, key, value)}
         masks = (attn_mask, key_padding_mask, is_causal, lengths)
-        out, weights = self._batch([turned[id(x)] for x in (query, key, value)], masks, dropout_p, need_weights)
+        out, weights = self._batch([transposed[id(x)] for x in (query, key, value)], masks, dropout_p, need_weights)
         if weights is not None:
             weights = weights.mean(1) if average else weights
             weights = weights.squeeze(0) if ranks == {2} else weights

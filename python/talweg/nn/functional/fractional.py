@@ -1,4 +1,4 @@
-"""Max pooling over windows of random places (Graham 2015)."""
+"""Max pooling over windows of random positions (Graham 2015)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fractional_max_pool2d_with_indices(
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The greatest element of windows at random places, and its index in the flat plane."""
+    """The greatest element of windows at random positions, and its index in the flat plane."""
     return _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -80,7 +80,7 @@ def fractional_max_pool2d(
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The greatest element of windows at random places.
+    """The greatest element of windows at random positions.
 
     >>> tw.nn.functional.fractional_max_pool2d(tw.ones(1, 1, 4, 4), 2, output_size=2).tolist()
     [[[[1.0, 1.0], [1.0, 1.0]]]]
@@ -94,7 +94,7 @@ def fractional_max_pool3d_with_indices(
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The greatest element of windows at random places of a volume, and its index in the flat volume."""
+    """The greatest element of windows at random positions of a volume, and its index in the flat volume."""
     return _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -103,7 +103,7 @@ def fractional_max_pool3d(
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The greatest element of windows at random places of a volume.
+    """The greatest element of windows at random positions of a volume.
 
     >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
     talweg.Size([1, 1, 2, 2, 2])

@@ -26,7 +26,7 @@ def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
     reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """How unlikely classes are under scores: ``input [N, C, ...]``, ``target`` classes ``[N, ...]`` or probabilities.
+    """Cross-entropy of logits: ``input [N, C, ...]``, ``target`` class indices ``[N, ...]`` or class probabilities.
 
     >>> round(tw.nn.functional.cross_entropy(tw.zeros(1, 4), tw.tensor([2])).exp().item(), 4)
     4.0
@@ -282,7 +282,7 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
+    """Connectionist temporal classification: the negative log-likelihood of ``targets`` ``[N, S]``, or of all of them
     are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time.
 
     >>> even = tw.zeros(2, 1, 2).log_softmax(-1)

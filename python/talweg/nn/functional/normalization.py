@@ -39,7 +39,7 @@ def layer_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
+    """Layer normalization over the last dimensions, then an affine map.
 
     >>> tw.nn.functional.layer_norm(tw.tensor([[1.0, 3.0]]), (2,), eps=0.0).tolist()
     [[-1.0, 1.0]]
@@ -73,7 +73,7 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Batch normalization of channels at axis 1. In training by the batch's own statistics, and the running averages
+    """Batch normalization of channels at axis 1. In training with batch statistics, and the running statistics
     are updated; else by the running averages.
 
     >>> mean, var = tw.zeros(1), tw.ones(1)
@@ -128,7 +128,7 @@ def local_response_norm(
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int | None = 1, eps: float = 1e-12, out: IO[str] | None = None) -> Tensor:
-    """Divided by the p-norm along a dimension.
+    """Normalization by the p-norm along a dimension.
 
     >>> tw.nn.functional.normalize(tw.tensor([[3.0, 4.0]]), p=2.0, dim=1).tolist()
     [[0.6, 0.8]]
@@ -162,7 +162,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A vector of zeros with a one at each class.
+    """One-hot vectors of class indices.
 
     >>> tw.nn.functional.one_hot(tw.tensor([0, 2]), num_classes=3).tolist()
     [[1, 0, 0], [0, 0, 1]]
@@ -195,7 +195,7 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Row i of ``weight`` for each whole number i. Gradients are dense, also with ``sparse``.
+    """Embedding lookup: row i of ``weight`` for each integer i. Gradients are dense, also with ``sparse``.
 
     >>> tw.nn.functional.embedding(tw.tensor([1, 0]), tw.tensor([[1.0], [2.0]])).tolist()
     [[2.0], [1.0]]
@@ -215,7 +215,7 @@ def embedding_bag(
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Sums, means or maxima of rows of ``weight``: of each row of ``input [B, L]``, or of the bags of a flat ``input``
+    """Sums, means or maxima over bags of rows of ``weight``: of each row of ``input [B, L]``, or of the bags of a flat ``input``
     that begin at ``offsets``.
 
     >>> table, bags = tw.tensor([[1.0], [2.0], [4.0]]), tw.tensor([0, 2])

@@ -1,4 +1,4 @@
-"""Padding, resizing and sampling of pictures."""
+"""Padding, resizing and sampling of images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def interpolate(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Resized pictures: to ``size``, or by ``scale_factor``."""
+    """Resized images: to ``size``, or by ``scale_factor``."""
     if antialias and mode not in ("bilinear", "bicubic"):
         raise value_error(f"interpolate: antialias is for bilinear and bicubic modes, not {mode!r}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
@@ -116,7 +116,7 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None, sc
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None,
 ) -> Tensor:
-    """Pictures read at places ``grid [N, H, W, 2]`` between -1 and 1."""
+    """Images sampled at the coordinates ``grid [N, H, W, 2]`` between -1 and 1."""
     return tensor(input).grid_sample(grid, mode, padding_mode, bool(align_corners))
 
 
@@ -127,7 +127,7 @@ def _line(count, align_corners, dtype):
 
 
 def affine_grid(theta: Tensor, size: int | Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Places for ``grid_sample``: those of a picture of ``size [N, C, H, W]`` after the affine map ``theta [N, 2, 3]``.
+    """Coordinates for ``grid_sample``: those of an image of ``size [N, C, H, W]`` after the affine map ``theta [N, 2, 3]``.
 
     >>> same = tw.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     >>> tw.nn.functional.affine_grid(same, (1, 1, 2, 2), align_corners=True).tolist()[0][0]
@@ -151,12 +151,12 @@ def affine_grid(theta: Tensor, size: int | Sequence[int], align_corners: bool | 
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
+    """Depth-to-space: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
     return tensor(input).pixel_shuffle(upscale_factor)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
+    """Space-to-depth: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
     return tensor(input).pixel_unshuffle(downscale_factor)
 
 

@@ -36,7 +36,7 @@ class ReLU(_Activation, of=F.relu):
 
 
 class ReLU6(_Activation, of=F.relu6):
-    """x held in [0, 6], elementwise; the slope at the ends is 0."""
+    """x held in [0, 6], elementwise; the derivative at the ends is 0."""
 
     inplace: bool = False
 
@@ -178,13 +178,13 @@ class LogSoftmax(_Activation, of=F.log_softmax):
 
 
 class PixelShuffle(_Activation, of=F.pixel_shuffle):
-    """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
+    """Depth-to-space: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
 
     upscale_factor: int
 
 
 class PixelUnshuffle(_Activation, of=F.pixel_unshuffle):
-    """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
+    """Space-to-depth: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
 
     downscale_factor: int
 
@@ -223,7 +223,7 @@ class PReLU(Module):
         placed(self, device, dtype)
 
     def reset_parameters(self) -> None:
-        """All slopes as at the beginning."""
+        """Resets the slopes."""
         constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ class PReLU(Module):
 
 
 class RReLU(Module):
-    """A leaky ReLU whose slope is drawn anew for each element in training."""
+    """A leaky ReLU whose slope is drawn again for each element in training."""
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -290,7 +290,7 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of what ``SELU`` returns."""
+    """Dropout that preserves mean and variance of ``SELU`` outputs."""
 
     _call = staticmethod(F.alpha_dropout)
 

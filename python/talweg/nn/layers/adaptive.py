@@ -1,4 +1,4 @@
-"""Softmax over many classes of which few are frequent, and what PyTorch has that is elsewhere here."""
+"""Adaptive softmax over many classes, and ``DataParallel``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         placed(self, device, dtype)
 
     def reset_parameters(self) -> None:
-        """All parts as at the beginning."""
+        """Resets all parameters."""
         self.head.reset_parameters()
         for a, b in self.tail:
             a.reset_parameters()

@@ -19,7 +19,7 @@ def size(layer, name, value, least=0):
     try:
         n = operator.index(value)
     except TypeError:
-        raise type_error(f"{type(layer).__name__}: {name} is a whole number, not {type(value).__name__}") from None
+        raise type_error(f"{type(layer).__name__}: {name} is an integer, not {type(value).__name__}") from None
     if not least <= n <= SIZE_MAX:
         raise value_error(f"{type(layer).__name__}: {name} must be a size, not {value}")
     return n

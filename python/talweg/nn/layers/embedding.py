@@ -1,4 +1,4 @@
-"""Tables of vectors, and distances between vectors."""
+"""Embeddings, and distances between vectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Table(Module):
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 
     def reset_parameters(self) -> None:
-        """Normal numbers, and zeros at ``padding_idx``."""
+        """Standard normal values, and zeros at ``padding_idx``."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -56,7 +56,7 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Row i of a table for each whole number i.
+    """Embedding table: row i for each integer i.
 
     >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
     talweg.Size([2, 2, 4])
@@ -82,7 +82,7 @@ class Embedding(_Table):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Embedding:  # fmt: skip
-        """A layer with a table that is there already, not trained unless ``freeze`` is false.
+        """A layer with a given table, not trained unless ``freeze`` is false.
 
         >>> tw.nn.Embedding.from_pretrained(tw.tensor([[1.0], [2.0]]))(tw.tensor([1])).tolist()
         [[2.0]]
@@ -96,7 +96,7 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of rows of a table.
+    """Sums, means or maxima over bags of rows of an embedding table.
 
     >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
@@ -125,7 +125,7 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
-        """A layer with a table that is there already, not trained unless ``freeze`` is false."""
+        """A layer with a given table, not trained unless ``freeze`` is false."""
         settings = dict(max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode)
         settings |= dict(sparse=sparse, include_last_offset=include_last_offset, padding_idx=padding_idx)
         return cls._of(embeddings, freeze, **settings)
@@ -147,7 +147,7 @@ class EmbeddingBag(_Table):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension.
+    """Cosine similarity along a dimension.
 
     >>> tw.nn.CosineSimilarity(dim=0)(tw.tensor([1.0, 0.0]), tw.tensor([2.0, 0.0])).item()
     1.0

@@ -1,4 +1,4 @@
-"""Linear maps, and layers that only move elements."""
+"""Linear layers, and layers that only reshape."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "Quantized
 
 
 class Identity(Module):
-    """What comes in; arguments are taken and not used, as in PyTorch.
+    """The identity; arguments are accepted and ignored, as in PyTorch.
 
     >>> tw.nn.Identity(54, unused=0.1)(tw.ones(2)).tolist()
     [1.0, 1.0]
@@ -200,7 +200,7 @@ class Unflatten(Module):
     def __init__(self, dim: int | None, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(dim, int):
-            raise type_error("Unflatten: dimensions have no names: dim is a whole number")
+            raise type_error("Unflatten: dimensions have no names: dim is an integer")
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class _Loss(Function):
 
 
 class CrossEntropyLoss(_Loss, of=F.cross_entropy):
-    """How unlikely classes are under scores: ``input [N, C, ...]``, ``target`` classes ``[N, ...]`` or probabilities."""
+    """Cross-entropy of logits: ``input [N, C, ...]``, ``target`` class indices ``[N, ...]`` or class probabilities."""
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -48,7 +48,7 @@ class CrossEntropyLoss(_Loss, of=F.cross_entropy):
 
 
 class NLLLoss(_Loss, of=F.nll_loss):
-    """Minus the log-probability of classes: ``input [N, C, ...]`` are log-probabilities."""
+    """Negative log-likelihood: ``input [N, C, ...]`` are log-probabilities, ``target`` are class indices."""
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -58,7 +58,7 @@ class NLLLoss(_Loss, of=F.nll_loss):
 
 
 class BCELoss(_Loss, of=F.binary_cross_entropy):
-    """Of probabilities."""
+    """Binary cross-entropy of probabilities."""
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -67,7 +67,7 @@ class BCELoss(_Loss, of=F.binary_cross_entropy):
 
 
 class BCEWithLogitsLoss(_Loss, of=F.binary_cross_entropy_with_logits):
-    """Of scores before the sigmoid."""
+    """Binary cross-entropy of logits."""
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -77,7 +77,7 @@ class BCEWithLogitsLoss(_Loss, of=F.binary_cross_entropy_with_logits):
 
 
 class MultiLabelSoftMarginLoss(_Loss, of=F.multilabel_soft_margin_loss):
-    """Binary cross entropy of each class, averaged over classes."""
+    """Binary cross-entropy of each class, averaged over classes."""
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -86,7 +86,7 @@ class MultiLabelSoftMarginLoss(_Loss, of=F.multilabel_soft_margin_loss):
 
 
 class MSELoss(_Loss, of=F.mse_loss):
-    """Squares of differences."""
+    """Squared error (L2)."""
 
     size_average: Any = None
     reduce: Any = None
@@ -94,7 +94,7 @@ class MSELoss(_Loss, of=F.mse_loss):
 
 
 class L1Loss(_Loss, of=F.l1_loss):
-    """Absolute differences."""
+    """Absolute error (L1)."""
 
     size_average: Any = None
     reduce: Any = None
@@ -102,7 +102,7 @@ class L1Loss(_Loss, of=F.l1_loss):
 
 
 class SoftMarginLoss(_Loss, of=F.soft_margin_loss):
-    """log(1 + exp(-target x))."""
+    """Logistic loss: log(1 + exp(-target x))."""
 
     size_average: Any = None
     reduce: Any = None
@@ -118,7 +118,7 @@ class MultiLabelMarginLoss(_Loss, of=F.multilabel_margin_loss):
 
 
 class SmoothL1Loss(_Loss, of=F.smooth_l1_loss):
-    """Squares of differences below ``beta``, absolute differences above."""
+    """Smooth L1 loss: squared error below ``beta``, absolute error above."""
 
     size_average: Any = None
     reduce: Any = None
@@ -127,7 +127,7 @@ class SmoothL1Loss(_Loss, of=F.smooth_l1_loss):
 
 
 class HuberLoss(_Loss, of=F.huber_loss):
-    """Squares of differences below ``delta``, straight lines above."""
+    """Huber loss: squared error below ``delta``, linear above."""
 
     reduction: str = "mean"
     delta: float = 1.0
@@ -143,7 +143,7 @@ class KLDivLoss(_Loss, of=F.kl_div):
 
 
 class PoissonNLLLoss(_Loss, of=F.poisson_nll_loss):
-    """Of counts under a Poisson distribution."""
+    """Negative log-likelihood of counts under a Poisson distribution."""
 
     log_input: bool = True
     full: bool = False
@@ -154,7 +154,7 @@ class PoissonNLLLoss(_Loss, of=F.poisson_nll_loss):
 
 
 class GaussianNLLLoss(_Loss, of=F.gaussian_nll_loss):
-    """Of numbers under a normal distribution with mean ``input`` and variance ``var``."""
+    """Negative log-likelihood under a normal distribution with mean ``input`` and variance ``var``."""
 
     full: bool = False
     eps: float = 1e-06
@@ -165,7 +165,7 @@ class GaussianNLLLoss(_Loss, of=F.gaussian_nll_loss):
 
 
 class HingeEmbeddingLoss(_Loss, of=F.hinge_embedding_loss):
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """Hinge embedding loss: x where the target is 1, max(0, margin - x) where it is -1."""
 
     margin: float = 1.0
     size_average: Any = None
@@ -224,7 +224,7 @@ class TripletMarginLoss(_Loss, of=F.triplet_margin_loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss, of=F.triplet_margin_with_distance_loss):
-    """``triplet_margin_loss`` with a distance of one's own."""
+    """``triplet_margin_loss`` with a custom distance."""
 
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
     margin: float = 1.0
@@ -236,8 +236,8 @@ class TripletMarginWithDistanceLoss(_Loss, of=F.triplet_margin_with_distance_los
 
 
 class CTCLoss(_Loss, of=F.ctc_loss):
-    """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
-    are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time."""
+    """Connectionist temporal classification: the negative log-likelihood of ``targets`` ``[N, S]``, or of all of them
+    concatenated, under ``log_probs`` ``[T, N, C]``, summed over all alignments."""
 
     blank: int = 0
     reduction: str = "mean"

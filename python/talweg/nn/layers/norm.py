@@ -28,7 +28,7 @@ __all__ = [
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
+    """Layer normalization over the last dimensions, then an affine map.
 
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
@@ -63,7 +63,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divided by the root of the mean square over the last dimensions, then scaled.
+    """Root-mean-square normalization over the last dimensions, then scaled.
 
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
@@ -94,7 +94,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over groups of channels, then scaled and shifted.
+    """Group normalization over groups of channels, then an affine map.
 
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
     talweg.Size([3, 4, 5])
@@ -125,7 +125,7 @@ class GroupNorm(Module):
 
 
 class _NormBase(Module):
-    """Running averages of channels, scale and shift."""
+    """Running statistics of channels, weight and bias."""
 
     _ranks = ()
 
@@ -142,14 +142,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Running averages as at the beginning."""
+        """Resets the running statistics."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Ones and zeros, and running averages as at the beginning."""
+        """Ones and zeros, and reset running statistics."""
         self.reset_running_stats()
         LayerNorm.reset_parameters(self)
 
@@ -197,19 +197,19 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalization of ``[N, C]`` or ``[N, C, L]``: by the batch's statistics in training, by running averages in inference."""
+    """Batch normalization of ``[N, C]`` or ``[N, C, L]``: with batch statistics in training, running statistics in inference."""
 
     _ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of ``[N, C, H, W]``: by the batch's statistics in training, by running averages in inference."""
+    """Batch normalization of ``[N, C, H, W]``: with batch statistics in training, running statistics in inference."""
 
     _ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of ``[N, C, D, H, W]``: by the batch's statistics in training, by running averages in inference."""
+    """Batch normalization of ``[N, C, D, H, W]``: with batch statistics in training, running statistics in inference."""
 
     _ranks = (5,)
 
@@ -286,19 +286,19 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each example of ``[N, C, L]``."""
+    """Instance normalization: each channel of each example of ``[N, C, L]``."""
 
     _ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each example of ``[N, C, H, W]``."""
+    """Instance normalization: each channel of each example of ``[N, C, H, W]``."""
 
     _ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each example of ``[N, C, D, H, W]``."""
+    """Instance normalization: each channel of each example of ``[N, C, D, H, W]``."""
 
     _ranks = (4, 5)
 
@@ -372,7 +372,7 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
 
 
 class LocalResponseNorm(Module):
-    """Divided by a power of the mean square of neighboring channels.
+    """Local response normalization: divided by a power of the mean square of neighboring channels.
 
     >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
     talweg.Size([1, 4, 3, 3])
@@ -390,7 +390,7 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """``LocalResponseNorm`` of pictures."""
+    """``LocalResponseNorm`` of images."""
 
     def __init__(self, size: int | Sequence[int], alpha: float = 1e-4, beta: float = 0.75, k: int = 1) -> None:
         super().__init__(size, alpha, beta, k)

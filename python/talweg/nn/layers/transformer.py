@@ -1,4 +1,4 @@
-"""Attention of several heads and the transformer, with PyTorch's masks: in a bool mask, true is left out."""
+"""Multi-head attention and the transformer, with PyTorch's masks: True in a bool mask excludes a position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads over ``[L, N, E]``, or ``[N, L, E]`` with ``batch_first``: the result and the weights.
+    """Multi-head attention over ``[L, N, E]``, or ``[N, L, E]`` with ``batch_first``: the result and the weights.
 
     >>> x = tw.randn(2, 5, 8)
     >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
@@ -111,13 +111,13 @@ def _activation(layer, activation):
 
 
 class _Layer(Module):
-    """Attention and two linear maps, each with a residual and a normalization."""
+    """Self-attention and a feed-forward network, each with a residual connection and a normalization."""
 
     _attentions = ()
 
     def _make(self, d_model, nhead, dim_feedforward, dropout, activation, eps, batch_first, norm_first, bias):
         if not isinstance(dim_feedforward, int):
-            raise type_error(f"{type(self).__name__}: dim_feedforward is a whole number, not {type(dim_feedforward).__name__}")
+            raise type_error(f"{type(self).__name__}: dim_feedforward is an integer, not {type(dim_feedforward).__name__}")
         for name in self._attentions:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first))
         self.linear1 = Linear(d_model, dim_feedforward, bias)
@@ -138,7 +138,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention and a two-layer network, each with a residual and a normalization.
+    """Self-attention and a feed-forward network, each with a residual connection and a normalization.
 
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
     talweg.Size([2, 5, 8])
@@ -159,7 +159,7 @@ class TransformerEncoderLayer(_Layer):
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False, *, src_lengths: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """In bool masks, true is left out. ``src_lengths [N]``: how much of each sequence counts."""
+        """True in a bool mask excludes a position. ``src_lengths [N]``: the lengths of the sequences."""
         masks = dict(attn_mask=src_mask, key_padding_mask=src_key_padding_mask, is_causal=is_causal, key_lengths=src_lengths)
         attend = lambda x: self.dropout1(self.self_attn(x, x, x, need_weights=False, **masks)[0])  # noqa: E731
         x = self._residual(src, self.norm1, attend)
@@ -167,7 +167,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention to itself, attention to a memory, and a two-layer network.
+    """Self-attention, cross-attention to a memory, and a feed-forward network.
 
     >>> x = tw.randn(5, 2, 8)
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
@@ -191,7 +191,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False, memory_is_causal: bool = False, *, tgt_lengths: Tensor | None = None,
         memory_lengths: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """In bool masks, true is left out. ``tgt_lengths``, ``memory_lengths``: how much of each sequence counts."""
+        """True in a bool mask excludes a position. ``tgt_lengths``, ``memory_lengths``: the lengths of the sequences."""
         own = dict(attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal, key_lengths=tgt_lengths)
         cross = dict(attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask)
         cross |= dict(is_causal=memory_is_causal, key_lengths=memory_lengths)
@@ -210,7 +210,7 @@ def _copies(stack, layer, num_layers):
 
 
 class TransformerEncoder(Module):
-    """Encoder layers on top of each other, copies of the one that is given.
+    """A stack of encoder layers, copies of the given one.
 
     >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
@@ -240,7 +240,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers on top of each other, copies of the one that is given, all with the same memory.
+    """A stack of decoder layers, copies of the given one, all with the same memory.
 
     >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
@@ -305,7 +305,7 @@ class Transformer(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """In bool masks, true is left out."""
+        """True in a bool mask excludes a position."""
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise value_error(f"Transformer: expected {self.d_model} channels, not {src.shape[-1]} and {tgt.shape[-1]}")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
@@ -314,7 +314,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: Any, device: str | None = None, dtype: DTypeLike | None = None) -> Tensor:
-        """A mask in which nothing sees what follows it: -inf above the diagonal, zeros elsewhere.
+        """A causal mask: -inf above the diagonal, zeros elsewhere.
 
         >>> tw.nn.Transformer.generate_square_subsequent_mask(2).tolist()
         [[0.0, -inf], [0.0, 0.0]]

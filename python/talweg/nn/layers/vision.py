@@ -1,4 +1,4 @@
-"""Pads and resizing as modules."""
+"""Padding and upsampling as modules."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pads the last dimension with a number."""
+    """Pads the last dimension with a constant."""
 
     _rank, _how = 1, "constant"
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pads the last 2 dimensions with a number."""
+    """Pads the last 2 dimensions with a constant."""
 
     _rank, _how = 2, "constant"
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pads the last 3 dimensions with a number."""
+    """Pads the last 3 dimensions with a constant."""
 
     _rank, _how = 3, "constant"
 
@@ -93,55 +93,55 @@ class ZeroPad3d(_Pad):
 
 
 class ReflectionPad1d(_Pad):
-    """Pads the last dimension with their mirror image."""
+    """Pads the last dimension by reflection."""
 
     _rank, _how = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Pads the last 2 dimensions with their mirror image."""
+    """Pads the last 2 dimensions by reflection."""
 
     _rank, _how = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Pads the last 3 dimensions with their mirror image."""
+    """Pads the last 3 dimensions by reflection."""
 
     _rank, _how = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """Pads the last dimension with the edge."""
+    """Pads the last dimension with the edge value."""
 
     _rank, _how = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """Pads the last 2 dimensions with the edge."""
+    """Pads the last 2 dimensions with the edge values."""
 
     _rank, _how = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """Pads the last 3 dimensions with the edge."""
+    """Pads the last 3 dimensions with the edge values."""
 
     _rank, _how = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """Pads the last dimension with the other end."""
+    """Pads the last dimension circularly."""
 
     _rank, _how = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """Pads the last 2 dimensions with the other end."""
+    """Pads the last 2 dimensions circularly."""
 
     _rank, _how = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """Pads the last 3 dimensions with the other end."""
+    """Pads the last 3 dimensions circularly."""
 
     _rank, _how = 3, "circular"
 

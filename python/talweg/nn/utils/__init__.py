@@ -1,4 +1,4 @@
-"""Gradients cut off before a step, parameters as one vector, weights with a norm of their own."""
+"""Gradient clipping, parameters as one vector, weight normalization."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def clip_grad_norm(
 
 
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float | None, foreach: bool | None = None) -> None:
-    """Cuts gradients off at ±``clip_value``.
+    """Clips gradients to ±``clip_value``.
 
     >>> w = tw.tensor([3.0, 0.5], requires_grad=True)
     >>> (w * w / 2).sum().backward()
@@ -111,7 +111,7 @@ def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float | None, for
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters one after the other.
+    """All parameters concatenated into one vector.
 
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
     talweg.Size([9])
@@ -120,7 +120,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """The parameters take their values from a vector.
+    """Sets the parameters from one vector.
 
     >>> layer = tw.nn.Linear(1, 1)
     >>> tw.nn.utils.vector_to_parameters(tw.tensor([2.0, 3.0]), layer.parameters())

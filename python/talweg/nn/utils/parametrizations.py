@@ -1,4 +1,4 @@
-"""Weights with a norm or a spectral norm of their own."""
+"""Weights with a weight norm or a spectral norm."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class _Make:
 
 
 def _isolated(order: Iterable[Any], seed: int) -> Iterator[Any]:
-    """The items of an iterable that draws from a generator of its own in the place of this thread's."""
+    """The items of an iterable that draws from its own generator in the place of this thread's."""
     own, rest, end = (seed, 0), None, object()
     while True:
         before = _native.random_state()
@@ -119,14 +119,14 @@ def _places(stream: dict[str, Any], n: int) -> tuple[list[int], list[Any], set[i
 class DataLoader(Generic[T]):
     """Batches of a dataset, of a tuple of arrays, or of any iterable of examples.
 
-    With ``shuffle`` each pass has an order of its own, which follows from the number of the pass and from a seed that
+    With ``shuffle`` each pass has its own order, which follows from the number of the pass and from a seed that
     is drawn when the loader is made: the same seed gives the same batches, whatever else draws random numbers. With
     ``generator`` the seed of each pass is drawn from it. ``sampler`` or ``batch_sampler`` give another order.
 
     ``num_workers`` processes make batches ahead, ``prefetch_factor`` each, and hand them over in shared memory;
     the order is the same. ``multiprocessing_context`` is ``"fork"`` (the default on Linux), ``"spawn"``,
     ``"forkserver"``, a context of ``multiprocessing``, or ``"thread"``: threads of this process instead. In a worker
-    the generators of talweg, Python and NumPy are seeded anew for each batch, so that random examples do not depend on
+    the generators of talweg, Python and NumPy are reseeded for each batch, so that random examples do not depend on
     the number of workers (with a ``worker_init_fn`` only talweg's: the others are the function's). What a worker
     raises is raised here, with its traceback; a worker that dies and ``timeout`` raise ``WorkerError``.
 
@@ -273,7 +273,7 @@ class DataLoader(Generic[T]):
         return self._counted(self._at, self._batches(start, number, state or {}))
 
     def _counted(self, at: dict[str, Any], batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches, each counted as it is handed out."""
+        """The batches, each counted as it is yielded."""
         with contextlib.closing(batches) if hasattr(batches, "close") else contextlib.nullcontext():
             for batch in batches:
                 at["batches"] += 1
@@ -306,7 +306,7 @@ class DataLoader(Generic[T]):
             firsts = range(start * self.batch_size, n, self.batch_size)
             batches = (whole[i : i + self.batch_size] for i in firsts)
             return (b for b in batches if len(b) == self.batch_size or not self.drop_last)
-        # Whoever can say where it is: the sampler of batches, or that under it.
+        # What has a position: the sampler of batches, or that under it.
         keeper = next((s for s in (order, getattr(order, "sampler", None)) if hasattr(s, "load_state_dict")), None)
         if keeper is not None:
             if state is not None and "own" in state:
@@ -414,7 +414,7 @@ class DataLoader(Generic[T]):
     # Where it is.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, in numbers, lists and dicts: what ``load_state_dict`` of a loader made alike takes."""
+        """The position of the loader, in numbers, lists and dicts, for ``load_state_dict`` of an identical loader."""
         if not self.in_order and self.num_workers:
             raise value_error("state_dict: batches come in no certain order with in_order=False: a state cannot say which came")
         if self._pending is not None:
@@ -425,7 +425,7 @@ class DataLoader(Generic[T]):
         return {**at, "seed": self.seed, "generator": drawn, **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Has the next pass go on where the loader of a state was."""
+        """Continues the next pass at the position of a state."""
         missing = {"pass", "batches", "sampler", "stream", "seed"} - set(state_dict)
         if missing:
             raise value_error(f"load_state_dict: this is no state of a DataLoader: it has no {sorted(missing)}")

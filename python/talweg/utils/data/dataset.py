@@ -1,4 +1,4 @@
-"""Examples by index or one after the other, and datasets made of datasets."""
+"""Map-style and iterable datasets, and datasets made of datasets."""
 
 import bisect
 import itertools
@@ -16,7 +16,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Dataset(Generic[T]):
-    """Examples by index: a subclass has ``__getitem__``, and ``__len__`` where a loader needs it.
+    """A map-style dataset: a subclass has ``__getitem__``, and ``__len__`` where a loader needs it.
 
     A subclass may have ``__getitems__(indices)``, which returns the examples of a whole batch.
     """
@@ -29,9 +29,9 @@ class Dataset(Generic[T]):
 
 
 class IterableDataset(Dataset[T]):
-    """Examples one after the other: a subclass has ``__iter__``.
+    """An iterable dataset: a subclass has ``__iter__``.
 
-    In a worker process each worker iterates over a copy of its own; ``get_worker_info()`` says which part is its.
+    In a worker process each worker iterates over its own copy; ``get_worker_info()`` says which part is its.
     With ``state_dict()`` and ``load_state_dict()`` the dataset says where it is, so that a loader that resumes need not
     read again what was read before.
     """
@@ -64,7 +64,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: an example is the tuple, or the dict by name, of theirs.
+    """Datasets zipped: an example is the tuple, or the dict by name, of theirs.
 
     >>> StackDataset("abc", range(3))[1]
     ('b', 1)
@@ -162,7 +162,7 @@ class Subset(Dataset[T]):
 
 
 def shard(dataset: Any, rank: int, world: int) -> Subset[Any]:
-    """Every ``world``-th example from ``rank`` on: the part of one process. Parts differ by one example at most.
+    """The shard of one process: every ``world``-th example from ``rank`` on. Shards differ by one example at most.
 
     >>> list(shard("abcde", 1, 2))
     ['b', 'd']

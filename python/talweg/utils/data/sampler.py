@@ -1,4 +1,4 @@
-"""In which order examples are taken.
+"""Samplers: the order of examples.
 
 The order of a pass follows from a seed that is drawn when the pass begins; ``state_dict`` holds it, so that a pass can
 be taken up again.
@@ -90,7 +90,7 @@ class _Drawn(Sampler[int]):
 
 
 class RandomSampler(_Drawn):
-    """Indices in a random order, or with ``replacement`` each drawn from all.
+    """Indices shuffled, or with ``replacement`` drawn independently.
 
     >>> sorted(RandomSampler("abc"))
     [0, 1, 2]
@@ -127,7 +127,7 @@ class RandomSampler(_Drawn):
 
 
 class SubsetRandomSampler(_Drawn):
-    """Given indices in a random order.
+    """Given indices, shuffled.
 
     >>> sorted(SubsetRandomSampler([7, 3]))
     [3, 7]
@@ -175,7 +175,7 @@ class WeightedRandomSampler(_Drawn):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The indices of a sampler in lists of a size.
+    """The indices of a sampler in batches.
 
     >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
@@ -201,10 +201,10 @@ class BatchSampler(Sampler[list[int]]):
 
 
 class DistributedSampler(Sampler[int]):
-    """The part of one process: every ``num_replicas``-th index, equally many for all.
+    """The shard of one process: every ``num_replicas``-th index, equally many for all.
 
     What is missing for equal parts is taken again from the beginning, or left out with ``drop_last``.
-    ``set_epoch`` before each pass gives it an order of its own. ``num_replicas`` and ``rank`` are those of the job
+    ``set_epoch`` before each pass gives it its own order. ``num_replicas`` and ``rank`` are those of the job
     (``tw.distributed``) unless given. ``tw.train.Trainer`` shares batches by itself: it needs no such sampler.
 
     >>> [list(DistributedSampler(range(5), num_replicas=2, rank=r, shuffle=False)) for r in range(2)]
@@ -241,7 +241,7 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples * self.num_replicas
 
     def set_epoch(self, epoch: int) -> None:
-        """Gives the next pass the order of an epoch."""
+        """Sets the epoch, and so the order, of the next pass."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
@@ -259,7 +259,7 @@ class DistributedSampler(Sampler[int]):
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over the epoch of a state."""
+        """Restores the epoch of a state."""
         self.epoch = state_dict["epoch"]
 
 

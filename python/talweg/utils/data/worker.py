@@ -2,7 +2,7 @@
 
 Each worker has one socket to the loader, and nothing else is shared: no queue, no lock that a killed worker could
 hold. Small messages go through the socket; arrays go as files in memory whose descriptor is passed on, so that nothing
-is left behind whoever dies. A worker is waited for together with the end of its process.
+is left behind by a process that dies. A worker is waited for together with the end of its process.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from ...errors import Error
 # A message up to so many bytes goes through the socket.
 _SMALL = 8 << 10
 _ALIGNED = 64
-# A forked worker whose parent was computing in another thread may find locks that nobody will open: it is given so many
+# A forked worker whose parent was computing in another thread may find locks that stay locked: it is given so many
 # seconds for its first computation. The clock is the kernel's, since a thread that waits for a lock may hold Python's.
 _START_SECONDS = 30.0
 # NumPy has no such types.
@@ -42,11 +42,11 @@ _OWN = {"talweg.bfloat16", "talweg.float8_e4m3fn", "talweg.float8_e5m2"}
 
 
 class WorkerError(Error, RuntimeError):
-    """A worker process of a loader ended, or raised what cannot be raised here."""
+    """A worker process of a loader died, or raised what cannot be re-raised here."""
 
 
 class WorkerTimeout(WorkerError, TimeoutError):
-    """The workers of a loader gave no batch within ``timeout``."""
+    """The workers of a loader delivered no batch within ``timeout``."""
 
 
 @dataclass(frozen=True)

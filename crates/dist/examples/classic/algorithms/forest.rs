@@ -3,7 +3,7 @@
 //! same splits (as in PLANET, Panda and others 2009).
 //!
 //! Trees see bootstrap samples: a sample counts in a tree as often as a Poisson variable of its number
-//! says, so that nobody has to know the others' samples.
+//! says, so that no worker needs the samples of the others.
 
 use crate::job::{self, WORKERS};
 use data::Digits;
@@ -14,7 +14,7 @@ use talweg_dist::{Result, Rule, Table};
 const DEPTH: u32 = 10;
 const BINS: usize = 4;
 const CLASSES: usize = 10;
-/// Pixels of a picture after 2 × 2 of them became one, and how many of them a split may choose from.
+/// Pixels of an image after 2 × 2 of them became one, and how many of them a split may choose from.
 const FEATURES: usize = 196;
 const TRIED: usize = 14;
 const SAMPLES: usize = 6000;
@@ -22,7 +22,7 @@ const HELD: usize = 1000;
 
 /// What was found.
 pub struct Report {
-    /// Share of right answers for pictures that nobody has trained on, of one tree and of all.
+    /// Accuracy on held-out images, of one tree and of all.
     pub accuracy: (f32, f32),
     /// Whether all workers have grown the same forest.
     pub is_same: bool,
@@ -33,9 +33,9 @@ struct Sample {
     label: usize,
 }
 
-/// Pictures of the built-in digits, their pixels in few bins.
+/// Images of the built-in digits, their pixels in few bins.
 fn sample(set: &Digits, index: usize) -> Sample {
-    let (pixels, label) = set.picture(index);
+    let (pixels, label) = set.image(index);
     let at = |f: usize| {
         let (y, x) = (f / 14 * 2, f % 14 * 2);
         let sum: usize =

@@ -18,7 +18,7 @@ pub struct Report {
     pub regret: f32,
     /// What the theory allows.
     pub bound: f32,
-    /// What somebody would have lost who never learned.
+    /// The loss without any learning.
     pub idle: f32,
 }
 

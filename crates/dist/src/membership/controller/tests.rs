@@ -71,7 +71,7 @@ fn a_group_does_not_wait_for_workers_that_will_not_come() {
     assert_eq!(job.group(), None);
     job.controller.left(&mut job.kv, 2, false).unwrap();
     assert_eq!(job.group().unwrap().workers.len(), 2);
-    // Nobody is left who knows anything: those that come begin anew.
+    // No member with state is left: those that come start from scratch.
     job.dies(0);
     job.dies(1);
     job.does(2, Request::Lease(&worker_key(0), b"c"));
@@ -120,7 +120,7 @@ fn a_map_appears_when_all_servers_are_there_and_changes_when_one_dies() {
     assert!(map(&job).has_lost());
 }
 
-/// Both whole copies die while a third server gets its own: it says so, and the launcher sees the loss.
+/// Both complete copies die while a third server gets its own: it says so, and the launcher sees the loss.
 #[test]
 fn a_partition_whose_primary_has_no_whole_copy_is_lost() {
     let mut job = Job { kv: Kv::default(), controller: Controller::new(1, 2, 2) };
@@ -160,7 +160,7 @@ fn a_primary_without_a_copy_is_passed_over_and_gets_one() {
     job.does(12, Request::Set(&copied_key(2), format!("{} 0", passed.epoch).as_bytes()));
     let next = map(&job);
     assert_eq!((next.replicas[0].clone(), next.since[0][0]), (vec![2, 1], since));
-    assert_eq!(next.since_of(0, 1), Some(next.epoch), "its copy begins anew");
+    assert_eq!(next.since_of(0, 1), Some(next.epoch), "its copy starts over");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn another_keeper_takes_over_from_what_is_published() {
     let (group, before) = (job.group(), map(&job));
     take_over(&mut job);
     assert_eq!((job.group(), map(&job)), (group, before), "nothing has happened meanwhile");
-    // A worker and a server die, and another server comes, while nobody keeps the store.
+    // A worker and a server die, and another server comes, while no process hosts the store.
     job.kv.lost(1);
     job.kv.lost(10);
     job.kv.handle(Duration::ZERO, 12, 0, Request::Lease(&server_key(2), b"c")).unwrap();

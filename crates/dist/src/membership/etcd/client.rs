@@ -156,7 +156,7 @@ impl Client {
     pub fn delete_all(&self, prefix: &str, deadline: Instant) -> Result<()> {
         self.ask("/v3/kv/deleterange", &range(prefix), deadline).map(drop)
     }
-    /// Puts if the comparison holds; answers whether it did, and the value of the first key then.
+    /// Puts if the comparison holds; returns whether it did, and the value of the first key then.
     pub fn swap(&self, is: &Value, puts: &[Value], key: &str, deadline: Instant) -> Result<(bool, Reply)> {
         let get = json!({ "request_range": { "key": encode(key.as_bytes()) } });
         let mut success: Vec<Value> = puts.iter().map(|p| json!({ "request_put": p })).collect();
@@ -191,7 +191,7 @@ impl Client {
         let busy = || Error::Deadline("waiting for another thread's question to etcd".to_string());
         let mut state = self.state.try_lock_until(deadline).ok_or_else(busy)?;
         let failed = |why: String| Error::Net(net::Error::Gone(format!("etcd: {why}")));
-        // On a connection of its own: it ends with the watch.
+        // On a separate connection: it ends with the watch.
         state.http = None;
         let soon = deadline.min(Instant::now() + ATTEMPT);
         let opened = self.connect(&mut state, soon).and_then(|()| {

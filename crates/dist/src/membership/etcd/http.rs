@@ -78,7 +78,7 @@ pub(crate) struct Response {
 pub(crate) struct Http {
     host: String,
     stream: Stream,
-    /// Bytes that came and nobody has taken, and how much of a body's chunk is still to come.
+    /// Bytes that were received and not yet taken, and how much of a body's chunk is still to come.
     came: Vec<u8>,
     chunk: usize,
 }

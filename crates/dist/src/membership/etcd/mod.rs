@@ -1,14 +1,14 @@
 //! The membership store in an etcd cluster, where it outlives every process of the job.
 //!
-//! Keys are `talweg/JOB/…`, versions are etcd's revisions, leases are etcd's leases. Whoever is
+//! Keys are `talweg/JOB/…`, versions are etcd's revisions, leases are etcd's leases. The process that is
 //! elected among the job's processes does what the embedded coordinator does: it runs the
 //! [`Controller`] on what it sees and publishes groups and maps. What it writes counts only while it
 //! is elected, so that the epoch has one writer at a time; when it dies another takes over from
 //! what is published.
 //!
 //! A cluster may be away: calls wait for it until their deadline. When it comes back it may have let
-//! everybody's lease lapse, as it could not hear them. Processes that were alive meanwhile take new
-//! leases and say what they had said; whoever is elected gives them the time for it.
+//! all leases lapse, as it could not receive their renewals. Processes that were alive meanwhile take new
+//! leases and write their keys again; the elected coordinator leaves them the time for it.
 
 mod client;
 mod http;
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 const SET_LIMIT: Duration = Duration::from_secs(600);
 /// How old may be what a launcher shows.
 const LOOK: Duration = Duration::from_millis(250);
-/// Key of whoever is elected, and the prefix of the candidates' keys.
+/// Key of the elected coordinator, and the prefix of the candidates' keys.
 const KEEPER: &str = "keeper";
 
 impl Cluster {
@@ -43,7 +43,7 @@ impl Cluster {
     fn client(&self) -> Result<Client> {
         Ok(Client::new(&self.endpoints, &Access::from_env(|name| std::env::var(name).ok())?))
     }
-    /// Whether somebody stands for election in a job of this name.
+    /// Whether a process is a candidate in a job of this name.
     pub fn is_running(&self, deadline: Instant) -> Result<bool> {
         Ok(!self.client()?.list(&(self.prefix() + KEEPER), deadline)?.1.is_empty())
     }
@@ -73,7 +73,7 @@ struct Known {
     over: Option<String>,
 }
 
-/// A lease that a thread keeps alive, and takes anew when the cluster has lost it.
+/// A lease that a thread keeps alive, and takes again when the cluster has lost it.
 struct Lease {
     ttl: Duration,
     client: Client,
@@ -112,7 +112,7 @@ impl Lease {
         loop {
             let id = self.known.lock().id;
             match client.put(key, value, Some(id), deadline) {
-                // It is taken anew.
+                // It is taken again.
                 Err(Error::Lost(e)) if e.contains("lease not found") && self.over().is_none() => {
                     std::thread::sleep(PAUSE);
                 }
@@ -148,7 +148,7 @@ impl Lease {
                 Err(e) => self.end(&e.to_string()),
             }
         }
-        // Whoever hears of it sooner than the lease would lapse need not wait for that.
+        // A process that learns of it before the lease lapses need not wait for that.
         let id = self.known.lock().id;
         let _ = self.client.duplicate().revoke(id, Instant::now() + self.ttl.min(Duration::from_secs(2)));
     }
@@ -160,7 +160,7 @@ impl Lease {
         known.heard = Instant::now();
     }
     /// The cluster has lost the lease while this process was alive: takes another and says again what
-    /// hung on it, unless somebody has taken its place.
+    /// hung on it, unless another process has taken its place.
     fn renew(&self) {
         let deadline = Instant::now() + FOREVER;
         let renewed = self.client.grant(self.ttl, deadline).and_then(|id| {
@@ -172,7 +172,7 @@ impl Lease {
             for (key, value) in &keys {
                 let mine = [put(key, value, Some(id))];
                 let (done, now) = self.client.swap(&was_changed(key, 0), &mine, key, deadline)?;
-                // It may have been put again, under the new lease, by whoever says something new.
+                // It may have been put again, under the new lease, by a writer of a new value.
                 let is_own = || self.known.lock().keys.get(key).map(Vec::as_slice) == now.1.as_deref();
                 if !done && !is_own() && !is_old(&now, &keys, key) {
                     return Err(Error::Lost(format!("another process has taken the place of {key}")));
@@ -190,7 +190,7 @@ fn is_old(now: &Reply, keys: &BTreeMap<String, Vec<u8>>, key: &str) -> bool {
     now.1.as_ref() == keys.get(key)
 }
 
-/// A process's line to the cluster, with a lease of its own.
+/// A process's line to the cluster, with its own lease.
 pub(crate) struct EtcdTransport {
     cluster: Cluster,
     client: Client,
@@ -298,7 +298,7 @@ pub struct EtcdCoordinator {
     seen: Mutex<Seen>,
 }
 
-/// What was seen of the job when it was last looked at.
+/// What was seen of the job when it was last checked.
 #[derive(Default)]
 struct Seen {
     looked: Option<Instant>,
@@ -308,7 +308,7 @@ struct Seen {
 }
 
 impl EtcdCoordinator {
-    /// From now on this process is a candidate. `controller` is made anew at each election; `report`
+    /// From now on this process is a candidate. `controller` is recreated at each election; `report`
     /// hears what happens while this process is elected.
     pub fn start(
         cluster: &Cluster,
@@ -359,7 +359,7 @@ impl EtcdCoordinator {
                 let owned = keys.keys().filter(|k| role(k).is_some());
                 alive.extend(owned.map(|k| (k.clone(), now)));
                 if self.line.lease.doubts() {
-                    // Their leases may have lapsed with everybody's.
+                    // Their leases may have lapsed with all others.
                     alive.values_mut().for_each(|at| *at = now);
                 }
             }
@@ -424,7 +424,7 @@ fn stand(cluster: &Cluster, deadline: Instant) -> Result<EtcdTransport> {
     Ok(line)
 }
 
-/// Waits to be elected; answers the revision that made it so.
+/// Waits to be elected; returns the revision that made it so.
 fn elected(line: &EtcdTransport) -> Result<u64> {
     let (name, forever) = (line.key(KEEPER), Instant::now() + FOREVER);
     loop {
@@ -434,7 +434,7 @@ fn elected(line: &EtcdTransport) -> Result<u64> {
         if done {
             return Ok(version);
         }
-        // Until whoever is elected is gone; a watch that breaks off is as good a reason to ask.
+        // Until the elected coordinator is gone; a broken watch is as good a reason to ask.
         if let Ok(mut watch) = line.client.watch(&name, false, version, forever) {
             while watch.next(forever)?.is_some_and(|events| events.iter().all(|e| e.is_put)) {}
         } else {
@@ -496,7 +496,7 @@ fn reign(
     Ok(())
 }
 
-/// Waits a moment until everybody is there whom the last keeper has published.
+/// Waits a moment until all members are there that the last coordinator has published.
 fn await_members(line: &EtcdTransport) -> Result<()> {
     let (prefix, until) = (line.cluster.prefix(), Instant::now() + line.cluster.ttl);
     loop {
@@ -542,7 +542,7 @@ fn take(kv: &mut Kv, prefix: &str, key: &str, value: Option<&[u8]>) -> Result<()
     };
     kv.handle(Duration::ZERO, 0, 0, ask).map(drop)
 }
-/// Keys whose being set anew means something even if the value is the same.
+/// Keys whose being set again means something even if the value is the same.
 fn is_lease(key: &str) -> bool {
     key.starts_with("worker/") || key.starts_with("server/")
 }

@@ -1,4 +1,4 @@
-//! TLS 1.3 to a cluster, with a certificate of one's own if it asks for one.
+//! TLS 1.3 to a cluster, with a client certificate if it asks for one.
 
 use crate::{Error, Result};
 use rustls::pki_types::pem::PemObject;

@@ -3,7 +3,7 @@
 //! To a partition the disk is one more backup: it gets the same numbered records, and a worker is
 //! told that a step is settled when the disk has it as well. A file is frames of the wire format,
 //! each with a checksum; what follows the last whole commit (a torn write, half a step) does not
-//! count. When the log has grown past what it describes, the partition is written anew beside the
+//! count. When the log has grown past what it describes, the partition is rewritten beside the
 //! old file, which is replaced when the new one is complete.
 
 use crate::store::message::{Envelope, Message, Record};
@@ -15,9 +15,9 @@ use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A log shorter than this is never worth writing anew.
+/// A log shorter than this is never worth rewriting.
 const LOG_MIN: u64 = 4 << 20;
-/// A log is written anew when it is so many times as long as what it describes, and not short.
+/// A log is rewritten when it is so many times as long as what it describes, and not short.
 const LOG_FACTOR: u64 = 4;
 
 /// Where a server keeps its partitions.
@@ -155,7 +155,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Appends one record; answers the number of the first one it lacks. After an error the file
+    /// Appends one record; returns the number of the first one it lacks. After an error the file
     /// is as it was, and the same record can be tried again.
     pub fn append(&mut self, e: &Envelope) -> Result<u64> {
         let Message::Record { stream, seq, record } = &e.message else {
@@ -233,7 +233,7 @@ impl Journal {
         }
         Ok(total)
     }
-    /// True if the log is longer than it is worth: the content should be written anew.
+    /// True if the log is longer than it is worth: the content should be rewritten.
     pub fn is_long(&self) -> bool {
         !self.is_new && self.good - self.whole > (LOG_FACTOR * self.whole).max(LOG_MIN).min(self.disk.bytes_max / 2)
     }

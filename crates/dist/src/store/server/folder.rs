@@ -1,6 +1,6 @@
 //! Folders of servers on disk: each has one writer at a time, and those that no server of a job has are taken over.
 //!
-//! A server that takes a lost one's place has a number of its own, and a folder of that number, which the first servers of
+//! A server that takes a lost one's place has its own number, and a folder of that number, which the first servers of
 //! the next job do not have. They take over what they find in such folders and is newer than their own.
 
 use crate::store::server::disk::Disk;

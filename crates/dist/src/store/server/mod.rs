@@ -1,8 +1,8 @@
 //! A server of the parameter store: threads and sockets around its [`Partition`]s.
 //!
 //! Each connection has a thread that reads a message, hands it to the partition and writes the
-//! answer. Messages to others go through a queue with a thread of its own, so that a peer that
-//! does not read holds up nobody. Messages to servers are queued under the partition's lock,
+//! answer. Messages to others go through a queue with a separate thread, so that a peer that
+//! does not read blocks no other. Messages to servers are queued under the partition's lock,
 //! which keeps a stream of records in order.
 
 pub(crate) mod disk;
@@ -20,7 +20,7 @@ use crate::membership::controller;
 use crate::membership::coordinator::cut_max;
 use crate::membership::publisher::{FOREVER, Publisher};
 use crate::store::apply::Apply;
-use crate::store::keys::Heard;
+use crate::store::keys::KnownLists;
 use crate::store::message::{Envelope, Message, Peer, Record};
 use crate::store::server::disk::{Disk, Journal};
 use crate::store::server::partition::{Outbox, Partition};
@@ -190,7 +190,7 @@ impl StoreServer {
                 Ok(News::Over(e)) => return Err(e),
                 Err(_) => {
                     host.try_disks_again();
-                    // A line that has ended is noticed by whoever watches the map.
+                    // The map watcher notices a link that has ended.
                     let _ = host.tell(&publisher, &mut words);
                     if publisher.waits() > o.away_max {
                         let e = format!("waiting {:?} for the membership store to answer", o.away_max);
@@ -217,7 +217,7 @@ impl StoreServer {
                 let _ = host.partitions.set(all);
             }
             host.new_map(&map);
-            // Whoever waits for a partition that has no whole copy waits for the map that follows from this.
+            // Requests for a partition without a complete copy wait for the map that follows from this.
             let _ = host.tell_unsynced(&publisher, &mut words);
             if leaves && !map.names(host.me) {
                 // Everything it held is elsewhere.
@@ -226,7 +226,7 @@ impl StoreServer {
         }
     }
     /// Says which partitions every backup has, what this server has done, and if it answers for the
-    /// first partition how far everybody is.
+    /// first partition the step of every worker.
     fn tell(&self, publisher: &Publisher, words: &mut Words) -> Result<()> {
         self.tell_unsynced(publisher, words)?;
         let Words { copied, load, text, .. } = words;
@@ -244,7 +244,7 @@ impl StoreServer {
         }
         Ok(())
     }
-    /// Says which partitions it answers for without a whole copy, if there are any.
+    /// Says which partitions it answers for without a complete copy, if there are any.
     fn tell_unsynced(&self, publisher: &Publisher, words: &mut Words) -> Result<()> {
         if self.partitions_that(Partition::is_unsynced, &mut words.text) == 0 {
             return Ok(());
@@ -294,7 +294,7 @@ impl StoreServer {
         let peer = match hello.role.as_str() {
             "worker" => Peer::Worker(hello.id),
             "server" => Peer::Server(hello.id),
-            other => return (self.report)(&format!("a caller that is a {other:?} was turned away")),
+            other => return (self.report)(&format!("a connection of a {other:?} was rejected")),
         };
         if let Err(e) = connection.detect_loss(cut_max()) {
             return (self.report)(&format!("{peer:?} was cut off: {e}"));
@@ -307,7 +307,7 @@ impl StoreServer {
         };
         // Others may know the first map before this server does: what they say must not be lost.
         let partitions = self.partitions.wait();
-        let (mut heard, mut out, mut replies) = (Heard::default(), Outbox::new(), Vec::new());
+        let (mut heard, mut out, mut replies) = (KnownLists::default(), Outbox::new(), Vec::new());
         loop {
             let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|mut h| {
                 let mut payload = wire::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
@@ -478,7 +478,7 @@ impl StoreServer {
                 is_again = true;
             }
         };
-        // Without a thread nobody takes what is queued: the next message tries again.
+        // Without a thread the queue is not drained: the next message tries again.
         if let Err(e) = std::thread::Builder::new().spawn(writes) {
             (self.report)(&format!("no thread writes to server {server}: {e}"));
         }
@@ -545,7 +545,7 @@ fn write_snapshots(taken: &Queue<Snapshot>, saver: Option<&dyn Saver>, told: &Me
             None => Err("it was not given the means to write checkpoints".to_string()),
         };
         let said = format!("{request} {}", done.err().unwrap_or_default());
-        // Without a membership store there is nobody to tell, and the job ends.
+        // Without a membership store there is no recipient, and the job ends.
         if told.set(&key, said.as_bytes(), Instant::now() + FOREVER).is_err() {
             return;
         }
@@ -573,7 +573,7 @@ fn next(queue: &Queue<Envelope>, some: &mut Vec<Envelope>) -> bool {
     !some.is_empty()
 }
 
-/// Writes messages and keeps their memory; false if nobody is there to read them.
+/// Writes messages and keeps their memory; false if the reader is gone.
 fn write(sender: &Mutex<Sender>, me: u32, messages: &mut Vec<Envelope>) -> bool {
     let mut sender = sender.lock();
     let encoded = messages.iter().map(|e| encoded(e, me));

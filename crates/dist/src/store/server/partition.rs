@@ -128,7 +128,7 @@ pub struct Partition {
     pub(crate) apply: Box<dyn Apply>,
     pub(crate) epoch: u64,
     pub(crate) role: Role,
-    /// Workers that steps wait for, and their steps as far as they are settled; of all, if nobody
+    /// Workers that steps wait for, and their settled steps; of all, if none
     /// counts any more.
     pub(crate) counted: Vec<bool>,
     clocks: Vec<u64>,
@@ -150,7 +150,7 @@ pub struct Partition {
     /// Of these, the steps that would survive a crash.
     pub(crate) applied_safe: u64,
     pub(crate) parked: Vec<Parked>,
-    /// Wishes to be saved that wait, and snapshots that were taken and nobody has fetched yet.
+    /// Pending snapshot requests, and snapshots that were taken but not fetched yet.
     pub(crate) saves: Vec<Save>,
     pub(crate) snapshots: Vec<Snapshot>,
     /// Settled steps that would survive a crash.
@@ -256,7 +256,7 @@ impl Partition {
                 if w as usize >= self.settled.len() {
                     return Err(format!("there is no worker {w}"));
                 }
-                // Without a whole copy it says so to the controller, whose next map has another primary or none.
+                // Without a complete copy it says so to the controller, whose next map has another primary or none.
                 if self.role != Role::Primary || e.epoch != self.epoch || !self.synced {
                     self.say(out, from, Message::Moved);
                 } else if self.is_present_life(w, &message) {
@@ -320,7 +320,7 @@ impl Partition {
                 self.flush(out);
             }
             Message::Join { life } => {
-                // Said when the backups have it: a worker that begins anew cannot repeat a step
+                // Said when the backups have it: a worker that starts over cannot repeat a step
                 // that a crash takes back.
                 self.commit(Some((w, Message::Joined { life, clock: self.settled[w as usize] })));
                 self.flush(out);
@@ -358,9 +358,9 @@ impl Partition {
 
     /// To be called when settled steps, or the workers that count, have changed.
     pub(crate) fn recount(&mut self) {
-        let nobody = !self.counted.contains(&true);
+        let is_empty = !self.counted.contains(&true);
         self.clocks.clear();
-        let counts = self.settled.iter().zip(&self.counted).filter(|(_, c)| **c || nobody);
+        let counts = self.settled.iter().zip(&self.counted).filter(|(_, c)| **c || is_empty);
         self.clocks.extend(counts.map(|(s, _)| *s));
     }
     /// A read is admitted by what is applied, which is what it would see. Where steps are applied
@@ -382,7 +382,7 @@ impl Partition {
         }
         Ok(())
     }
-    /// Takes over what a checkpoint had, unless somebody has changed the block already: of workers
+    /// Restores the values of a checkpoint, unless the block was changed already: of workers
     /// that all bring the same, only the first is heard.
     fn take_saved(&mut self, table: u32, block: u32, data: &[f32]) -> Result<(), String> {
         let b = self.blocks.get_mut(&(table, block));

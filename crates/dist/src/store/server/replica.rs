@@ -2,7 +2,7 @@
 //!
 //! Records are numbered; a backup takes them in order and says how far it is. What was acknowledged
 //! to a worker is in every copy, so a backup that takes over continues with nothing lost. A copy
-//! begins with the whole content, whoever it is sent to.
+//! begins with the whole content, for any receiver.
 
 use crate::pool;
 use crate::store::map::{Map, ServerId, WorkerId};
@@ -56,7 +56,7 @@ pub(crate) struct Incoming {
     /// Records that have overtaken others.
     early: BTreeMap<u64, Record>,
     /// The content of a copy that is not whole yet; what was here before counts until it is, since
-    /// nobody is told of a step that this server has not got.
+    /// no message tells of a step that this server has not got.
     copy: Option<BTreeMap<(u32, u32), Block>>,
     /// Updates before their commit.
     updates: Vec<Update>,
@@ -108,7 +108,7 @@ impl Partition {
         }
         self.role = role;
         (self.since, self.term) = (since, term);
-        // Without a whole copy it is primary because those who had one are gone, and has nothing to hand on:
+        // Without a complete copy it is primary because those who had one are gone, and has nothing to hand on:
         // neither other servers nor its disk must take that for the partition.
         if role == Role::Primary && self.synced {
             self.held = self.epoch;
@@ -140,7 +140,7 @@ impl Partition {
     /// Starts copies to backups that have none, and ends those to servers that are no backups.
     fn copy_to(&mut self, backups: &[ServerId], map: &Map) {
         let id = self.id;
-        // A backup that was none in between, in an epoch that this server has not heard of, starts anew.
+        // A backup that was none in between, in an epoch that this server has not heard of, starts over.
         let stays = |to: &Peer, t: &Stream| match to {
             Peer::Server(s) => backups.contains(s) && map.since_of(id, *s).is_some_and(|since| t.id >= since),
             _ => true,
@@ -165,7 +165,7 @@ impl Partition {
         }
         let id = if to == Peer::Disk { self.next_disk_stream() } else { self.epoch };
         // Commits that wait for a former copy wait for this one, which contains them; on disk they
-        // are already when it is written anew.
+        // are already when it is rewritten.
         for c in &mut self.outgoing.commits {
             match (to, c.needs.iter_mut().find(|(peer, _)| *peer == to).map(|(_, n)| n)) {
                 (Peer::Disk, Some(n)) => *n = 0,
@@ -180,11 +180,11 @@ impl Partition {
         self.outgoing.disk_streams += 1;
         self.outgoing.disk_streams
     }
-    /// True if it answers for the partition and every backup has a whole copy.
+    /// True if it answers for the partition and every backup has a complete copy.
     pub fn is_copied(&self) -> bool {
         self.role == Role::Primary && self.synced && self.outgoing.streams.values().all(|t| t.first >= t.whole)
     }
-    /// True if it answers for the partition without a whole copy: those who had one died before it got its own.
+    /// True if it answers for the partition without a complete copy: those who had one died before it got its own.
     pub fn is_unsynced(&self) -> bool {
         self.role == Role::Primary && !self.synced
     }
@@ -203,7 +203,7 @@ impl Partition {
         self.held = self.epoch;
         Ok(())
     }
-    /// Writes everything to the disk anew, unless it still lacks something.
+    /// Writes everything to the disk again, unless it still lacks something.
     pub fn rewrite(&mut self) -> Outbox {
         let mut out = Outbox::new();
         if self.outgoing.streams.get(&Peer::Disk).is_some_and(|t| t.queue.is_empty()) {
@@ -436,7 +436,7 @@ mod tests {
             p.handle(Peer::Coordinator, Envelope { partition: 0, epoch, message }, &mut out).unwrap();
         }
         assert!(out.is_empty() && p.is_unsynced() && !p.is_copied(), "{out:?}");
-        // A worker is sent to the next map, which says whether somebody else has a copy.
+        // A worker is sent to the next map, which says whether another server has a copy.
         let join = Envelope { partition: 0, epoch: p.epoch(), message: Message::Join { life: 1 } };
         p.handle(Peer::Worker(0), join, &mut out).unwrap();
         assert!(matches!(out[..], [(Peer::Worker(0), Envelope { message: Message::Moved, .. })]), "{out:?}");

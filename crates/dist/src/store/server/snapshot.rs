@@ -1,10 +1,10 @@
 //! Checkpoints across servers: every partition as one worker's step sees it, written by the servers
-//! themselves while everybody goes on.
+//! themselves while training goes on.
 //!
 //! A worker asks each partition's primary. The primary holds the values as they are and says so,
 //! which takes no longer than a question; a thread writes them, and what is updated meanwhile is
 //! copied first. When it is written, the membership store is told. A server that dies before that
-//! takes this checkpoint with it, not the job: whoever waits for it is told.
+//! takes this checkpoint with it, not the job: its waiters get an error.
 
 use crate::store::map::WorkerId;
 use crate::store::message::{Message, Peer};
@@ -20,7 +20,7 @@ pub(crate) struct Save {
     pub to: String,
 }
 
-/// A partition as it was at a moment, for whoever writes it to a file. It holds the values
+/// A partition as it was at a moment, for the thread that writes it to a file. It holds the values
 /// themselves: those that change meanwhile are copied first.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -49,7 +49,7 @@ pub struct SavedBlock {
     pub arrays: Vec<Arc<Vec<f32>>>,
 }
 
-/// Writes snapshots to files. It is called in a thread of its own and may take its time.
+/// Writes snapshots to files. It is called in a separate thread and may take its time.
 pub trait Saver: Send + Sync {
     /// Writes a snapshot where it says; the error says why not.
     fn save(&self, snapshot: Snapshot) -> std::result::Result<(), String>;

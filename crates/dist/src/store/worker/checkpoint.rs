@@ -66,7 +66,7 @@ impl Store {
         }
         Ok(Saving { member: self.member.duplicate(deadline)?, worker: self.client.worker(), parts })
     }
-    /// Brings a table as a checkpoint had it, if nobody has changed it yet; every worker may.
+    /// Restores a table from a checkpoint, if it was not changed yet; every worker may call it.
     pub fn restore(&mut self, table: &Table, arrays: &[Vec<f32>], version: u64) -> Result<()> {
         if let Some(a) = arrays.iter().find(|a| a.len() != table.rows * table.width) {
             return Err(Error::value(format!("table {} with {} elements in a checkpoint", table.id, a.len())));

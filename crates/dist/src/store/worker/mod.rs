@@ -10,10 +10,10 @@ mod rows;
 pub(crate) mod state;
 mod transport;
 
-use crate::filter::{Owed, Residuals};
+use crate::filter::{ResidualKey, Residuals};
 use crate::membership::{Member, controller};
 use crate::store::client::{Client, Table};
-use crate::store::keys::Told;
+use crate::store::keys::SentLists;
 use crate::store::message::{LIFE_MAX, Rows, Update};
 use crate::store::server::partition::Outbox;
 use crate::{Error, Filter, Result, Rule, pool};
@@ -43,7 +43,7 @@ pub struct Store {
     addresses: BTreeMap<u32, Address>,
     map_watcher: MapWatcher,
     /// Lists of rows that each link's other end knows.
-    told: BTreeMap<u32, Told>,
+    told: BTreeMap<u32, SentLists>,
     member: Member,
     secret: Option<Secret>,
     map_version: u64,
@@ -217,7 +217,7 @@ impl Store {
             None if values.len() >= UNCACHED => pool::copy_past_caches(part),
             None => pool::copy(part),
             Some(f) => {
-                let owed = self.residuals.0.entry(Owed::Block(table.id, block.into()));
+                let owed = self.residuals.0.entry(ResidualKey::Block(table.id, block.into()));
                 f.packed(part, owed.or_insert_with(|| vec![0.0; part.len()]))?
             }
         };
@@ -275,7 +275,7 @@ impl Store {
     /// Reads whole tables to where they belong; what comes is written there without a copy between.
     pub fn pull_into(&mut self, tables: &[Table], into: &mut [&mut [f32]]) -> Result<()> {
         if tables.len() != into.len() {
-            return Err(Error::value(format!("{} tables, but {} places to put them", tables.len(), into.len())));
+            return Err(Error::value(format!("{} tables, but {} destinations", tables.len(), into.len())));
         }
         for (t, place) in tables.iter().zip(&*into) {
             if place.len() != t.rows * t.width {

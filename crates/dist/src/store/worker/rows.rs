@@ -1,6 +1,6 @@
 //! A worker's reads and updates of some rows of a table, as embeddings need them.
 
-use crate::filter::Owed;
+use crate::filter::ResidualKey;
 use crate::store::client::{Client, Table};
 use crate::store::message::{Rows, Update};
 use crate::store::worker::{Places, QUESTIONS_MAX, Store};
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Places in a list of rows, each with the block that holds its row, by block.
+/// Positions in a list of rows, each with the block that holds its row, by block.
 pub(crate) type Order = Vec<(u32, usize)>;
 type Place = (u32, usize);
 
@@ -42,7 +42,7 @@ impl Store {
         read
     }
 
-    /// Places in `rows` by block; the memory is to be given back.
+    /// Positions in `rows` by block; return the memory.
     fn ordered(&mut self, table: &Table, rows: &[usize]) -> Order {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
@@ -86,7 +86,7 @@ impl Store {
     ) -> Result<Arc<Vec<f32>>> {
         let width = table.width;
         let mut residual = pool::take(data.len());
-        let owes = |(_, i): &Place| Owed::Row(table.id, rows[*i] as u64);
+        let owes = |(_, i): &Place| ResidualKey::Row(table.id, rows[*i] as u64);
         for (place, r) in some.iter().zip(pool::make_mut(&mut residual).chunks_exact_mut(width)) {
             let owed = self.residuals.0.entry(owes(place)).or_default();
             owed.resize(width, 0.0);
@@ -164,11 +164,11 @@ fn check(table: &Table, rows: &[usize], elements: usize) -> Result<()> {
 fn is_same(a: &Place, b: &Place) -> bool {
     a.0 == b.0
 }
-/// The rows at these places, counted within their block.
+/// The rows at these positions, relative to their block.
 fn within(table: &Table, rows: &[usize], some: &[Place]) -> Rows {
     Rows::of(some.iter().map(|(_, i)| (rows[*i] % table.block_rows) as u32))
 }
-/// These places, if they follow each other.
+/// These positions, if they are contiguous.
 fn run(some: &[Place]) -> Option<Range<usize>> {
     let (first, last) = (some.first()?.1, some.last()?.1);
     (last - first + 1 == some.len()).then_some(first..last + 1)

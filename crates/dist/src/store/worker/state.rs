@@ -2,7 +2,7 @@
 //!
 //! A record travels with the updates of its step and counts when they do. A worker that is killed may
 //! have settled its last step in some partitions and not in others, so every partition holds a copy:
-//! the one that is furthest has the record of the newest step that anybody has seen. The replacement
+//! the one that is furthest has the record of the newest step that any process has seen. The replacement
 //! takes that record and does that step again. Where the step is known already its updates are
 //! dropped, and reads see what they saw the first time; so whatever follows a step and was lost with
 //! the worker, such as an evaluation, is done again too.
@@ -75,7 +75,7 @@ fn table(map: &Map, worker: WorkerId, partition: u32, class: u32) -> Result<Tabl
 }
 
 impl Store {
-    /// Keeps bytes with the step that this worker is in, for whoever takes its place.
+    /// Keeps bytes with the current step of this worker, for its replacement.
     pub fn keep(&mut self, bytes: &[u8]) -> Result<()> {
         let class = class_of(bytes.len())?;
         let header = Header { step: self.client.step() + 1, len: bytes.len(), class };

@@ -5,7 +5,7 @@ use super::places::Places;
 use crate::membership::controller;
 use crate::membership::coordinator::cut_max;
 use crate::store::client::{Client, Servers};
-use crate::store::keys::Told;
+use crate::store::keys::SentLists;
 use crate::store::message::{Envelope, Message, Peer, Update};
 use crate::store::server::partition::Outbox;
 use crate::store::wire;
@@ -36,7 +36,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sends, at the latest when somebody waits for what comes of it; few and short messages go
+    /// Sends, at the latest when a caller waits for the response; few and short messages go
     /// together.
     pub(crate) fn send(&mut self, out: Outbox, deadline: Instant) -> Result<()> {
         self.send_from(out, &|_| None, deadline)
@@ -105,7 +105,7 @@ impl Store {
                 c.detect_loss(cut_max())?;
                 self.map_watcher.watch(server, &mut c)?;
                 self.links.insert(server, c);
-                self.told.insert(server, Told::default());
+                self.told.insert(server, SentLists::default());
                 Ok(true)
             }
             Err(net::Error::Refused(e)) => Err(Error::refused(format!("server {server}: {e}"))),
@@ -201,7 +201,7 @@ impl Store {
         self.flush(deadline)?;
         for server in owing(&self.client) {
             if !self.hear(server, places, deadline)? {
-                return self.mend(server, deadline);
+                return self.reconnect(server, deadline);
             }
             if done(&self.client) {
                 break;
@@ -253,7 +253,7 @@ impl Store {
         Ok(true)
     }
     /// A server did not answer: perhaps another has taken over, perhaps only the link was lost.
-    pub(super) fn mend(&mut self, server: u32, deadline: Instant) -> Result<()> {
+    pub(super) fn reconnect(&mut self, server: u32, deadline: Instant) -> Result<()> {
         if self.look_for_map(deadline)? || self.links.contains_key(&server) {
             return Ok(());
         }

@@ -5,9 +5,9 @@ use super::{Micros, Trouble, World};
 /// Who dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victims {
-    /// Every server that has a whole copy of a partition, while another is to get its own.
+    /// Every server that has a complete copy of a partition, while another is to get its own.
     Whole,
-    /// All servers that are to leave, while of two that come in their place each partition has a whole copy, but one
+    /// All servers that are to leave, while of two that come in their place each partition has a complete copy, but one
     /// of them in the wrong place.
     Leaving,
 }
@@ -27,7 +27,7 @@ impl World {
         self.trouble.push((at + 1, Trouble::KillSources(victims)));
     }
 
-    /// Servers whose death leaves a partition to one that has no whole copy.
+    /// Servers whose death leaves a partition to one that has no complete copy.
     fn sources(&self, victims: Victims) -> Option<Vec<u32>> {
         let is_whole = |p: usize, s: &u32| self.servers[s][p].is_whole(self.map.epoch);
         let mut lists = self.map.replicas.iter().enumerate();
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Passes over primaries that have no whole copy, as the controller does.
+    /// Passes over primaries that have no complete copy, as the controller does.
     pub(super) fn pass_over_unsynced(&mut self) {
         let is_unsynced = |p: u32| {
             let primary = self.map.primary(p).filter(|s| !self.dead.contains(s));

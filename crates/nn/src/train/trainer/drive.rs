@@ -15,7 +15,7 @@ use tensor::{Error, ErrorKind, Result, Tensor, Variable, no_grad};
 
 type Step<'s> = &'s mut dyn FnMut(&Batch) -> Result<Tensor>;
 
-/// What lives as long as one call of `fit`.
+/// The state of one call of `fit`.
 struct Live {
     start: Instant,
     /// The step it began with.
@@ -25,7 +25,7 @@ struct Live {
     progress: Progress,
     loss: Option<f64>,
     records: Option<Records>,
-    /// What this worker keeps beside the parameter store.
+    /// The state of this worker outside the parameter store.
     own: Option<Vec<(String, Variable)>>,
     saved: Option<PathBuf>,
 }
@@ -69,7 +69,7 @@ impl Trainer<'_> {
             Task::Seek => self.seek()?,
             Task::LoadResiduals => {
                 let at = self.run.at().step;
-                self.owed = self.checkpoints.as_ref().map_or(Ok(None), |folder| folder.owed(at))?;
+                self.residuals = self.checkpoints.as_ref().map_or(Ok(None), |folder| folder.residuals(at))?;
             }
             Task::CheckFolder => self.check_folder()?,
             Task::Start(reserves) => self.start(reserves, live)?,
@@ -96,7 +96,7 @@ impl Trainer<'_> {
             }
             Task::Report { loss, .. } => self.reported(loss, live)?,
             Task::Evaluate => return Ok(Event::Score(self.evaluated(live)?)),
-            Task::SaveResiduals => self.owed.as_ref().map_or(Ok(()), |owed| owed.keep(self.run.at().step))?,
+            Task::SaveResiduals => self.residuals.as_ref().map_or(Ok(()), |r| r.keep(self.run.at().step))?,
             Task::Save { score, is_last } => self.save(score, is_last)?,
             Task::SaveLast => live.saved = self.save_last()?,
             Task::Finish => parallel::finish(|| self.checkpoint()?.encode())?,
@@ -105,7 +105,7 @@ impl Trainer<'_> {
         Ok(Event::Done)
     }
 
-    /// Takes this worker's part of each batch, and compares with the others before the first step.
+    /// Takes this worker's shard of each batch, and compares settings with the others before the first step.
     fn agree(&mut self) -> Result<()> {
         self.loader.share(parallel::rank()?, parallel::world()?)?;
         let at = Loader::position(self.loader);
@@ -134,7 +134,7 @@ impl Trainer<'_> {
         }
         self.restore_state(&given, &state)
     }
-    /// Everything that decides the next step, but for what the parameter store holds.
+    /// The state that decides the next step, except for the parameter store's.
     fn given(&self, live: &Live) -> Result<Checkpoint> {
         live.own.as_ref().map_or_else(|| self.checkpoint(), |own| self.beside().with("", own))
     }

@@ -1,4 +1,4 @@
-//! Attention that drops weights, on a device whose library draws them with a generator of its own: which are
+//! Attention that drops weights, on a device whose library draws them with its own generator: which are
 //! dropped is read off a result, and everything else has to follow from it.
 
 use crate::{Error, ErrorKind, Result, Tensor, device, vjp};

@@ -20,7 +20,7 @@ pub struct FinetuneOptions {
     /// Every weight learns, not an adapter; the whole model is saved as a folder of safetensors.
     #[arg(long, conflicts_with_all = ["init", "lora", "alpha", "targets"])]
     full: bool,
-    /// Pre-training: weights are drawn anew for the folder's config.json.
+    /// Pre-training: weights are drawn again for the folder's config.json.
     #[arg(long, requires = "full")]
     scratch: bool,
     /// Rank of the adapter.

@@ -68,7 +68,7 @@ pub struct ServeOptions {
     /// Megabytes of a request at most.
     #[arg(long, default_value_t = 32)]
     body_mb: usize,
-    /// API keys with quotas: a JSON file. Without it everybody may ask.
+    /// API keys with quotas: a JSON file. Without it every client is served.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// A certificate chain (PEM): speaks TLS.
@@ -88,7 +88,7 @@ fn is_language_model(path: &Path) -> bool {
         || (path.join("config.json").is_file() && path.join("tokenizer.json").is_file())
 }
 
-/// `serve` of a language model has flags of its own, and so a command of its own.
+/// `serve` of a language model has flags of its own, and so its own command.
 pub fn redirected(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|a| a == "serve") && args.iter().skip(2).any(|a| is_language_model(Path::new(a))) {
         args[1] = "serve-language-model".into();

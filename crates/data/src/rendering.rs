@@ -1,4 +1,4 @@
-//! Pictures as text for a terminal, and as PNG for event files.
+//! Images as text for a terminal, and as PNG for event files.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use flate2::{Compression, Crc, write::ZlibEncoder};
 
 use crate::error::{Error, Result};
 
-/// A gray picture as half blocks, two rows a line, without color.
+/// A gray image as half blocks, two rows a line, without color.
 ///
 /// ```
-/// use talweg_data::picture::ascii;
+/// use talweg_data::rendering::ascii;
 /// assert_eq!(ascii(&[255, 0, 255, 0, 255, 0, 0, 0, 0], 3), "▀▄▀\n   \n");
 /// ```
 pub fn ascii(gray: &[u8], width: usize) -> String {
@@ -22,7 +22,7 @@ pub fn ascii(gray: &[u8], width: usize) -> String {
     halves(gray, width, |line, top, bottom| line.push(block(top, bottom)), "\n")
 }
 
-/// A gray picture as half blocks in 24 shades, for terminals with 256 colors.
+/// A gray image as half blocks in 24 shades, for terminals with 256 colors.
 pub fn shaded(gray: &[u8], width: usize) -> String {
     let shade = |gray: u8| 232 + u16::from(gray) * 23 / 255;
     let cell = |line: &mut String, top: u8, bottom: u8| {
@@ -59,10 +59,7 @@ pub fn png(pixels: &[u8], height: usize, width: usize, channels: usize) -> Resul
     let stride = width.checked_mul(channels);
     let fits = stride.and_then(|stride| stride.checked_mul(height)) == Some(pixels.len());
     let (Ok(wide), Ok(high), true) = (u32::try_from(width), u32::try_from(height), fits) else {
-        return Err(Error::mismatch(format!(
-            "{} bytes are no picture of {height} × {width} × {channels}",
-            pixels.len()
-        )));
+        return Err(Error::mismatch(format!("{} bytes are no image of {height} × {width} × {channels}", pixels.len())));
     };
     if pixels.is_empty() {
         return Err(Error::mismatch("a PNG has at least one pixel"));
@@ -71,7 +68,7 @@ pub fn png(pixels: &[u8], height: usize, width: usize, channels: usize) -> Resul
     header.extend([8, color, 0, 0, 0]);
     let zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
     let packed = pack(zlib, pixels, width * channels);
-    let packed = packed.map_err(|error| Error::io("compress", "picture", error))?;
+    let packed = packed.map_err(|error| Error::io("compress", "image", error))?;
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     for (kind, body) in [(b"IHDR", &header), (b"IDAT", &packed), (b"IEND", &Vec::new())] {
         png.extend((body.len() as u32).to_be_bytes());
@@ -99,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shaded_pictures_end_every_line() {
+    fn shaded_images_end_every_line() {
         let text = shaded(&[0, 255, 255, 0], 2);
         assert_eq!(text, "\x1b[38;5;232;48;5;255m▀\x1b[38;5;255;48;5;232m▀\x1b[0m\n");
         assert_eq!(ascii(&[], 0), "");
@@ -108,7 +105,7 @@ mod tests {
     #[test]
     fn impossible_pngs_are_refused() {
         let message = |r: Result<Vec<u8>>| r.unwrap_err().to_string();
-        assert_eq!(message(png(&[0; 5], 2, 2, 1)), "5 bytes are no picture of 2 × 2 × 1");
+        assert_eq!(message(png(&[0; 5], 2, 2, 1)), "5 bytes are no image of 2 × 2 × 1");
         assert_eq!(message(png(&[0; 20], 2, 2, 5)), "a PNG has 1 to 4 channels, not 5");
         assert!(message(png(&[], 0, 3, 1)).contains("at least one pixel"));
     }

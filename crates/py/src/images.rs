@@ -1,4 +1,4 @@
-//! Pictures to learn from: the built-in digits, and Fashion-MNIST where it is on the machine.
+//! Images to learn from: the built-in digits, and Fashion-MNIST where it is on the machine.
 
 use crate::convert::arg;
 use crate::error::OrRaise;
@@ -9,7 +9,7 @@ use data::{Digits, SIDE};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// `count` digits of a seed: pictures `uint8[count, 28, 28]` and labels `int64[count]`.
+/// `count` digits of a seed: images `uint8[count, 28, 28]` and labels `int64[count]`.
 #[pyfunction]
 #[pyo3(signature = (count, seed=0))]
 fn digits(
@@ -17,25 +17,25 @@ fn digits(
     #[pyo3(from_py_with = arg)] count: usize,
     #[pyo3(from_py_with = arg)] seed: u64,
 ) -> PyResult<(PyTensor, PyTensor)> {
-    let (pictures, labels) = run(py, move || {
+    let (images, labels) = run(py, move || {
         let set = Digits::new(seed, count);
         let (mut pixels, mut labels) = (Vec::new(), Vec::new());
         let bytes = count.checked_mul(SIDE * SIDE).filter(|&n| pixels.try_reserve_exact(n).is_ok());
         if bytes.is_none() || labels.try_reserve_exact(count).is_err() {
-            return Err(Error::value(format!("{count} pictures do not fit in memory")).in_op("digits"));
+            return Err(Error::value(format!("{count} images do not fit in memory")).in_op("digits"));
         }
         for i in 0..count {
-            let (picture, label) = set.picture(i);
-            pixels.extend_from_slice(&picture);
+            let (image, label) = set.image(i);
+            pixels.extend_from_slice(&image);
             labels.push(i64::from(label));
         }
-        let pictures = Literal::from_bytes(DType::U8, [count, SIDE, SIDE], &pixels)?;
-        Ok((Tensor::from(pictures), Tensor::from(Literal::new([count], &labels)?)))
+        let images = Literal::from_bytes(DType::U8, [count, SIDE, SIDE], &pixels)?;
+        Ok((Tensor::from(images), Tensor::from(Literal::new([count], &labels)?)))
     })?;
-    Ok((PyTensor::from(pictures), PyTensor::from(labels)))
+    Ok((PyTensor::from(images), PyTensor::from(labels)))
 }
 
-/// Pictures and labels of Fashion-MNIST, from a folder or from where `docs/examples.md` says.
+/// Images and labels of Fashion-MNIST, from a folder or from where `docs/examples.md` says.
 #[pyfunction]
 #[pyo3(signature = (train=true, folder=None))]
 fn fashion_mnist(
@@ -51,8 +51,8 @@ fn fashion_mnist(
         };
         Ok((nn::tensor_of(memory.array("image")?)?, nn::tensor_of(memory.array("label")?)?))
     };
-    let (pictures, labels) = load().or_raise(py)?;
-    Ok((PyTensor::from(pictures), PyTensor::from(labels)))
+    let (images, labels) = load().or_raise(py)?;
+    Ok((PyTensor::from(images), PyTensor::from(labels)))
 }
 
 /// Adds the functions.

@@ -12,14 +12,15 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// evaluation. Where the output is no terminal, a line every ten seconds takes the bar's place.
 ///
 /// ```
-/// # use talweg::{Bar, interrupt, nn::train::Trainer, prelude::*};
-/// # use talweg::data::{Digits, Loader};
+/// # use data::{Digits, Loader};
+/// # use nn::{Linear, optim::{Optimizer, Sgd}, train::Trainer};
+/// # use talweg_quickstart::{Bar, interrupt};
 /// # let model = Linear::new(784, 10)?;
 /// # let optimizer = Optimizer::new(Sgd::default(), &model)?;
 /// # let mut batches = Loader::builder(Digits::new(0, 64)).build()?;
 /// let trainer = Trainer::new(&model, &optimizer, &mut batches).report(Bar::new()).stop_when(interrupt()?);
 /// # let _ = trainer;
-/// # Ok::<(), talweg::Error>(())
+/// # Ok::<(), tensor::Error>(())
 /// ```
 pub struct Bar {
     bar: ProgressBar,
