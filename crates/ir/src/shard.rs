@@ -98,12 +98,24 @@ pub struct Spec {
     pub dims: SmallVec<[Axes; 4]>,
     /// Axes along which it is partial, in order.
     pub partial: SmallVec<[(u8, Monoid); 2]>,
+    /// Axes that cut in a zigzag, with their period: of every `period` elements of its dimension, 2n chunks, rank r of
+    /// n has chunks r and 2n − 1 − r. Queries of a causal attention then see as many keys on every rank. Axes that cut
+    /// the same dimension further outside leave whole periods.
+    pub zigzag: SmallVec<[(u8, usize); 1]>,
+}
+
+/// Ranges of positions, in order.
+pub type Runs = SmallVec<[Range<usize>; 2]>;
+
+/// Whether so many elements can be cut in a zigzag over `n` ranks.
+pub fn is_zigzag(period: usize, n: usize) -> bool {
+    period > 0 && period.is_multiple_of(2 * n)
 }
 
 impl Spec {
     /// Whole on every rank.
     pub fn whole(rank: usize) -> Spec {
-        Spec { dims: SmallVec::from_elem(Axes::new(), rank), partial: SmallVec::new() }
+        Spec { dims: SmallVec::from_elem(Axes::new(), rank), ..Spec::default() }
     }
     /// True if every rank has all of it.
     pub fn is_whole(&self) -> bool {
@@ -121,19 +133,45 @@ impl Spec {
     pub fn uses(&self, axis: u8) -> bool {
         self.is_partial(axis) || self.dim_of(axis).is_some()
     }
-    /// The elements that a rank has, in each dimension.
+    /// The period of an axis that cuts in a zigzag; 0 for one that cuts into ranges.
+    pub fn period(&self, axis: u8) -> usize {
+        self.zigzag.iter().find(|(a, _)| *a == axis).map_or(0, |(_, p)| *p)
+    }
+    /// Cuts a dimension once more.
+    pub fn push(&mut self, dim: usize, axis: u8, period: usize) {
+        self.dims[dim].push(axis);
+        self.zigzag.extend((period > 0).then_some((axis, period)));
+    }
+    /// Takes away the innermost cut of a dimension: its axis and period.
+    pub fn pop(&mut self, dim: usize) -> Option<(u8, usize)> {
+        let axis = self.dims[dim].pop()?;
+        let period = self.period(axis);
+        self.zigzag.retain(|(a, _)| *a != axis);
+        Some((axis, period))
+    }
+    /// The elements that a rank has along a dimension of this size.
+    pub fn runs(&self, dim: usize, size: usize, mesh: &Mesh, rank: usize) -> Runs {
+        let mut runs = Runs::from_iter([0..size]);
+        for &a in &self.dims[dim] {
+            let (n, i, len) = (mesh.size(a), mesh.coordinate(rank, a), runs.iter().map(Range::len).sum());
+            let local = match self.period(a) {
+                0 => Runs::from_iter([part(len, n, i)]),
+                period => zigzag(len, period, n, i),
+            };
+            runs = local.iter().flat_map(|r| within(&runs, r)).collect();
+        }
+        joined(runs)
+    }
+    /// The elements that a rank has, in each dimension, none of which is cut in a zigzag.
     pub fn ranges(&self, shape: &Shape, mesh: &Mesh, rank: usize) -> SmallVec<[Range<usize>; 4]> {
-        let one = |(axes, &len): (&Axes, &usize)| {
-            axes.iter().fold(0..len, |r, &a| {
-                let p = part(r.len(), mesh.size(a), mesh.coordinate(rank, a));
-                r.start + p.start..r.start + p.end
-            })
-        };
-        self.dims.iter().zip(shape.iter()).map(one).collect()
+        debug_assert!(self.zigzag.is_empty(), "{self:?} has no single ranges");
+        let one = |(dim, &size): (usize, &usize)| self.runs(dim, size, mesh, rank).into_iter().next().unwrap_or(0..0);
+        shape.iter().enumerate().map(one).collect()
     }
     /// The shape that a rank has.
     pub fn local(&self, shape: &Shape, mesh: &Mesh, rank: usize) -> Shape {
-        self.ranges(shape, mesh, rank).iter().map(Range::len).collect()
+        let one = |(dim, &size): (usize, &usize)| self.runs(dim, size, mesh, rank).iter().map(Range::len).sum();
+        shape.iter().enumerate().map(one).collect()
     }
     /// For people: `[8@data, 4]`, with `+tensor` for terms.
     pub fn text(&self, shape: &Shape, mesh: &Mesh) -> String {
@@ -147,12 +185,42 @@ impl Spec {
     }
 }
 
+/// What rank `i` of `n` has of so many elements, cut in a zigzag.
+fn zigzag(len: usize, period: usize, n: usize, i: usize) -> Runs {
+    let chunk = period / (2 * n);
+    let starts = (0..len / period.max(1)).flat_map(|b| [b * period + i * chunk, (b + 1) * period - (i + 1) * chunk]);
+    starts.map(|start| start..start + chunk).collect()
+}
+/// The positions that a range of elements has, which lie in these runs one after the other.
+fn within(runs: &Runs, range: &Range<usize>) -> Runs {
+    let (mut before, mut found) = (0, Runs::new());
+    for r in runs {
+        let (from, to) = (range.start.max(before), range.end.min(before + r.len()));
+        if from < to {
+            found.push(r.start + from - before..r.start + to - before);
+        }
+        before += r.len();
+    }
+    found
+}
+/// The same with neighbors joined; at least one run, which may be empty.
+fn joined(runs: Runs) -> Runs {
+    let mut all = Runs::new();
+    for r in runs {
+        match all.last_mut() {
+            Some(last) if last.end == r.start => last.end = r.end,
+            _ => all.push(r),
+        }
+    }
+    if all.is_empty() { Runs::from_iter([0..0]) } else { all }
+}
+
 /// What cutting a factor does to the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Parts of the inputs give parts of the results.
     Pass,
-    /// Parts of the inputs give terms of the results.
+    /// Parts of the inputs give terms of the results; parts of those that have the factor.
     Reduce(Monoid),
 }
 
@@ -212,6 +280,13 @@ impl Factors {
         self.once = once.to_vec();
         self
     }
+    /// States that terms of the results without this factor are added.
+    pub fn summing(mut self, factor: Option<u8>) -> Factors {
+        self.kinds.iter_mut().enumerate().filter(|(k, _)| factor == Some(*k as u8)).for_each(|(_, kind)| {
+            *kind = Kind::Reduce(Monoid::Sum);
+        });
+        self
+    }
     /// States that positions count along a dimension of the first input.
     pub fn looked_up(mut self, dim: usize) -> Factors {
         self.positions = self.inputs[0][dim];
@@ -257,8 +332,8 @@ pub enum Shard {
 /// The part of a dimension that a rank has, and the size of the whole dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portion {
-    /// The part.
-    pub range: Range<usize>,
+    /// The positions of its elements.
+    pub runs: Runs,
     /// The size of the whole.
     pub size: usize,
 }
@@ -269,3 +344,27 @@ pub type OnPart = fn(&Call, &[Value], &Portion) -> Result<Vec<Value>>;
 /// The attributes of the same call on parts: given the whole call, the types of the parts, and the shapes of the
 /// results.
 pub type Resize = fn(&Call, &[Type], &[Shape]) -> Result<crate::Attrs>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zigzag_cuts() {
+        let mesh = Mesh::parse("data=2,context=2").unwrap();
+        let mut spec = Spec::whole(2);
+        spec.push(1, 1, 8);
+        // Rank 1 has the middle of the sequence, rank 0 both ends.
+        assert_eq!(spec.runs(1, 8, &mesh, 0)[..], [0..2, 6..8]);
+        assert_eq!(spec.runs(1, 8, &mesh, 1)[..], [2..6]);
+        // Rows of all sequences: the batch is cut outside, each sequence inside.
+        let mut rows = Spec::whole(1);
+        rows.push(0, 0, 0);
+        rows.push(0, 1, 8);
+        assert_eq!(rows.runs(0, 32, &mesh, 3)[..], [18..22, 26..30]);
+        assert_eq!(rows.local(&Shape::new(&[32]), &mesh, 2)[0], 8);
+        assert_eq!(rows.pop(0), Some((1, 8)));
+        assert_eq!(rows.ranges(&Shape::new(&[32]), &mesh, 3)[0], 16..32);
+        assert!(is_zigzag(8, 2) && !is_zigzag(6, 2) && !is_zigzag(0, 2));
+    }
+}

@@ -3,13 +3,13 @@
 mod models;
 
 use cpu as _;
-use models::{End, Mlp, gpt, on_mesh, weights};
+use models::{End, Mlp, WIDTH, gpt, on_mesh, weights};
 use nn::Module;
 use nn::optim::{Adam, Optimizer, Sgd};
 use std::process::{Command, Stdio};
 use std::thread;
 use talweg_parallel::{Job, mesh_in_process, read_plan};
-use tensor::{Inserted, Mesh, Plan, Result, Step, Tensor, jit, manual_seed, with_mesh};
+use tensor::{Inserted, Mesh, Plan, Result, Step, Tensor, Variable, jit, manual_seed, with_mesh};
 
 /// Trains a perceptron; the batch has 7 rows, which no mesh divides.
 fn mlp() -> Result<(End, Vec<Inserted>)> {
@@ -184,6 +184,54 @@ fn zero_changes_no_bit() {
     let data = on_mesh("data=2", &plan("data"), run).0;
     for stage in [1, 2, 3] {
         assert_eq!(on_mesh("data=2", &plan("data").with_zero(stage), run).0, data, "stage {stage}");
+    }
+}
+
+/// What is gathered for the forward pass is not kept: a matrix is gathered once each way, its gradient scattered once.
+#[test]
+fn zero_3_gathers_once_each_way_and_scatters_once() {
+    for layers in [1, 2] {
+        let (_, list) = on_mesh("data=2", &plan("fsdp"), move || gpt(layers, 1, 0.0, None));
+        let text = tensor::report(&list, &Mesh::parse("data=2").unwrap());
+        let count = |shape: &[usize], what: fn(&Step) -> bool| {
+            list.iter().filter(|i| i.ty.shape[..] == *shape && what(&i.step)).count()
+        };
+        for shape in [[4 * WIDTH, WIDTH], [WIDTH, 4 * WIDTH]] {
+            assert_eq!(count(&shape, |s| matches!(s, Step::Gather { .. })), 2 * layers, "{text}");
+            assert_eq!(count(&shape, |s| matches!(s, Step::Scatter { .. })), layers, "{text}");
+        }
+        // A bias has no part in the backward pass.
+        assert_eq!(count(&[4 * WIDTH], |s| matches!(s, Step::Gather { .. })), layers, "{text}");
+        assert!(list.iter().all(|i| i.ty.shape.count() <= 1 || !matches!(i.step, Step::Reduce { .. })), "{text}");
+    }
+}
+
+/// A cut that moves to another dimension is an all-to-all; where parts have different sizes, the value is gathered.
+#[test]
+fn a_cut_moves_to_another_dimension() {
+    let run = |size: [usize; 2]| {
+        move || {
+            manual_seed(3);
+            let both = ["a", "b"].map(|name| Variable::new(name, Tensor::randn(size)).unwrap());
+            let optimizer = Optimizer::new(Sgd { lr: 0.01, ..Sgd::default() }, &both[..])?;
+            let step = jit(|x: &[Tensor]| {
+                let loss = (both[0].tensor() * both[1].tensor() * &x[0]).square().sum(..);
+                loss.backward()?;
+                optimizer.step()?;
+                Ok(vec![loss])
+            });
+            let x = Tensor::randn(size);
+            let losses = (0..4).map(|_| step.call(&[&x])?[0].item::<f32>()).collect::<Result<_>>()?;
+            Ok((End { losses, weights: Vec::new() }, step.exchanges(&[&x])?))
+        }
+    };
+    let cut = Plan::parse("a: [tensor, -]\nb: [-, tensor]").unwrap();
+    for (size, step) in [([4, 6], "all_to_all"), ([5, 6], "all_gather")] {
+        let (alone, _) = run(size)().unwrap();
+        let (got, list) = on_mesh("tensor=2", &cut, run(size));
+        near(&got, &alone, step);
+        let text = tensor::report(&list, &Mesh::parse("tensor=2").unwrap());
+        assert!(text.contains(step) && text.contains("all_to_all") == (step == "all_to_all"), "{text}");
     }
 }
 

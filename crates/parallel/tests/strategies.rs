@@ -187,6 +187,12 @@ fn a_language_model() {
             ("data=8", "like: fsdp"),
             ("data=2,tensor=2,pipe=2", "like: megatron; zero: 1; microbatches: 2"),
             ("data=2,tensor=4", "like: megatron; zero: 3"),
+            ("context=4", "like: data"),
+            ("context=2,data=2", "like: data; zero: 1"),
+            ("data=2,context=2", "like: fsdp"),
+            ("context=2,tensor=2", "like: megatron"),
+            ("data=2,context=2,tensor=2", "like: megatron; zero: 2"),
+            ("context=2,pipe=2", "like: data; microbatches: 4"),
         ],
     );
 }
@@ -206,6 +212,56 @@ fn a_mixture_of_experts() {
             ("data=2,expert=2,pipe=2", "like: data; microbatches: 2"),
         ],
     );
+}
+
+/// Sequences stay cut: a block gathers its keys and values, and scatters their gradients; a step adds gradients.
+#[test]
+fn contexts_exchange_keys_and_values() {
+    let (_, list) = on_mesh("context=2", &Plan::parse("like: data\nstrict: true").unwrap(), || gpt(2, 1, 0.0, None));
+    let text = tensor::report(&list, &Mesh::parse("context=2").unwrap());
+    let count = |step: &str| list.iter().filter(|i| i.step.to_string() == step).count();
+    assert_eq!((count("all_gather"), count("reduce_scatter")), (4, 4), "{text}");
+    let keys = [BATCH, models::HEADS, LENGTH, WIDTH / models::HEADS];
+    let is_of_keys = |i: &&Inserted| i.step.to_string() != "all_reduce";
+    assert!(list.iter().filter(is_of_keys).all(|i| i.ty.shape[..] == keys), "{text}");
+}
+
+/// Attention with a mask and keys that heads share, longer than what is computed at once, beside one device.
+#[test]
+fn attention_over_contexts() {
+    use tensor::nn::AttentionOptions;
+    let run = |causal: bool, length: usize, masked: bool| {
+        move || {
+            manual_seed(9);
+            let w = Variable::new("w", Tensor::randn([8, 8]) * 0.3)?;
+            let optimizer = Optimizer::new(Adam { lr: 0.01, ..Adam::default() }, &w)?;
+            let step = jit(|a: &[Tensor]| {
+                let h = a[0].linear(&w.tensor(), None).unflatten(-1, &[4, 2]).transpose(1, 2);
+                let mask = masked.then(|| {
+                    let at = Tensor::iota(length, tensor::DType::I64);
+                    (at.reshape([length, 1]) - &at).abs().lt(length as i64 / 3)
+                });
+                let options = AttentionOptions { causal, grouped: true, mask, ..Default::default() };
+                let y = h.attention(&h.narrow(1, 0, 2), &h.narrow(1, 1, 2), options);
+                let loss = y.square().mean(..);
+                loss.backward()?;
+                optimizer.step()?;
+                Ok(vec![loss])
+            });
+            let x = Tensor::randn([2, length, 8]);
+            end((0..3).map(|_| step.call(&[&x])?[0].item::<f32>()).collect::<Result<_>>()?)
+        }
+    };
+    for (causal, length, masked) in [(true, 16, false), (false, 16, false), (true, 24, true), (true, 520, false)] {
+        let (alone, _) = run(causal, length, masked)().unwrap();
+        for mesh in ["context=2", "context=4", "data=2,context=2", "context=2,tensor=2"] {
+            let (got, _) =
+                on_mesh(mesh, &Plan::parse("like: megatron\nw: [tensor, -]").unwrap(), run(causal, length, masked));
+            for (a, b) in got.losses.iter().zip(&alone.losses) {
+                assert!((a - b).abs() <= 1e-5 * b.abs(), "{mesh}, {length}: {a} instead of {b}");
+            }
+        }
+    }
 }
 
 /// Tokens are gathered for the experts, and what they answer is scattered; weights of experts stay where they are.

@@ -235,6 +235,16 @@ fn worker_agree(py: Python<'_>, settings: Vec<(String, String)>, optimizer: &PyO
 fn worker_writes_files(py: Python<'_>) -> PyResult<bool> {
     py.detach(nn::parallel::writes_files).or_raise(py)
 }
+/// Whether this worker takes part in saving checkpoints: the one that writes files; on a mesh all, each its blocks.
+#[pyfunction]
+fn worker_saves_checkpoints(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::saves_checkpoints).or_raise(py)
+}
+/// Whether the train step is cut over a mesh.
+#[pyfunction]
+fn worker_is_on_mesh(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::is_on_mesh).or_raise(py)
+}
 /// After the last checkpoint: waits until it is there, and lets in lost workers that are started again.
 #[pyfunction]
 fn worker_finish(py: Python<'_>, give: Py<PyAny>) -> PyResult<()> {
@@ -295,6 +305,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
     m.add_function(wrap_pyfunction!(worker_agree, m)?)?;
     m.add_function(wrap_pyfunction!(worker_writes_files, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_saves_checkpoints, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_is_on_mesh, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_settle, m)?)?;
     m.add_function(wrap_pyfunction!(worker_fail, m)?)?;

@@ -4,7 +4,8 @@
 mod program;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use talweg::distributed::{Job, mesh_in_process, read_plan};
 use talweg::{Mesh, with_mesh};
 
@@ -36,6 +37,53 @@ fn processes_end_with_the_bits_of_threads() {
     }
 }
 
+/// A rank is killed after the first checkpoint, whatever it is doing: the others end with the reason, the job starts
+/// again by itself, and ends with the bits of a run that nobody disturbed.
+#[test]
+fn a_killed_rank_costs_no_bits() {
+    use std::io::{BufRead, BufReader};
+    let example: PathBuf = Path::new(env!("CARGO_BIN_EXE_talweg")).with_file_name("examples").join("mesh");
+    for (mesh, plan) in [("data=2,context=2", "fsdp"), ("tensor=2", "megatron"), ("pipe=2", "data,microbatches=2")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.args(["launch", "--mesh", mesh, "--plan", plan, "--progress", "0"]).arg(&example);
+        c.envs([("STEPS", "12"), ("PAUSE_MS", "20"), ("TALWEG_THREADS", "1")]).env("CHECKPOINTS", folder.path());
+        let mut job = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (tell, told) = std::sync::mpsc::channel::<String>();
+        let streams: [Box<dyn std::io::Read + Send>; 2] =
+            [Box::new(job.stdout.take().unwrap()), Box::new(job.stderr.take().unwrap())];
+        for stream in streams {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                BufReader::new(stream).lines().map_while(|l| l.ok()).all(|l| tell.send(l).is_ok())
+            });
+        }
+        drop(tell);
+        let (mut said, mut victim) = (Vec::new(), None);
+        for line in told.iter() {
+            victim = victim.or(line.strip_prefix("[launch] worker 1 is process ").map(str::to_string));
+            said.push(line);
+            if victim.is_some() {
+                break;
+            }
+        }
+        let saved = folder.path().join("step-0000000005.safetensors");
+        let mut is_there = || saved.exists() || job.try_wait().unwrap().is_some();
+        (0..6000).take_while(|_| !is_there()).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+        Command::new("kill").args(["-9", victim.as_deref().unwrap_or("")]).status().unwrap();
+        said.extend(told.iter());
+        let text = said.join("\n");
+        assert!(job.wait().unwrap().success(), "{plan} on {mesh}:\n{text}");
+        let scopes = mesh_in_process(&Mesh::parse(mesh).unwrap(), &read_plan(plan).unwrap()).unwrap();
+        let run = |s| std::thread::spawn(|| Job::alone().scope(|| with_mesh(s, || program::train(12).unwrap())));
+        let threads: Vec<_> = scopes.into_iter().map(run).collect();
+        let ends: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        let weights = format!("weights {:016x}", ends[0].1);
+        let count = said.iter().filter(|l| l.contains(&weights)).count();
+        assert_eq!(count, ends.len(), "{plan} on {mesh}: {weights} is expected\n{text}");
+    }
+}
+
 #[test]
 fn a_step_is_explained_without_other_processes() {
     let (is_done, text) = talweg(&["explain", "--mesh", "tensor=2", "--plan", "megatron"]);
@@ -44,6 +92,10 @@ fn a_step_is_explained_without_other_processes() {
         |text: &str| text.lines().filter(|l| l.contains("all_reduce") && l.contains("[8, 16, 32]")).count();
     assert!(is_done && activations(&text) == 10 && !text.contains("all_gather"), "{text}");
     assert!(text.contains("mesh.rs:"), "{text}");
+    // Two blocks: keys and values are gathered, and their gradients scattered.
+    let (is_done, text) = talweg(&["explain", "--mesh", "context=2"]);
+    let count = |what: &str| text.lines().filter(|l| l.starts_with(what) && l.contains("[8, 4, 16")).count();
+    assert!(is_done && (count("all_gather"), count("reduce_scatter")) == (4, 4), "{text}");
     let (is_done, text) = talweg(&["explain", "--mesh", "pipe=2", "--plan", "data,microbatches=4"]);
     let passed = |what: &str| text.lines().filter(|l| l.starts_with("send") && l.contains(what)).count();
     assert!(is_done && text.contains("stage 0   rank 0") && text.contains(": tokens.weight … "), "{text}");

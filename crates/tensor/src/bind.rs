@@ -194,10 +194,13 @@ impl Bound {
         let sharding = match current_mesh()? {
             None => None,
             Some(scope) => {
-                // Parts of variables are replaced, not updated in place.
-                lent.clear();
                 let roles: Vec<Role> = inputs.iter().map(role).collect();
-                Some(Sharding::new(scope, &graph, &roles, engine)?)
+                let sharding = Sharding::new(scope, &graph, &roles, engine)?;
+                if sharding.pipeline.is_some() {
+                    // Stages read parameters until the last microbatch: new values replace them.
+                    lent.clear();
+                }
+                Some(sharding)
             }
         };
         let mut is_lent = vec![false; assigned.len()];
@@ -291,21 +294,23 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
-        if let Some(s) = &self.sharding {
-            s.cut(&mut inputs)?;
-        }
         if let Some((s, p)) = self.sharding.as_ref().and_then(|s| Some((s, s.pipeline.as_ref()?))) {
+            s.cut(&mut inputs)?;
             let mut results = p.run(self.engine.of(&inputs)?, s.exchange(), inputs)?;
             s.join(&mut results);
             return Ok(self.stored(results));
         }
-        let Placed { program, captured, .. } = self.program(&inputs)?;
-        captured.iter().for_each(|(k, b)| inputs[*k] = b.clone());
-        let mut loan = Loan { inputs, held: SmallVec::new() };
-        for &(k, a) in &self.lent {
-            let mut hold = self.assigned[a].lock();
-            let is_taken = hold.take(&mut loan.inputs[k]);
-            loan.held.push((hold, k, is_taken));
+        let sharding = self.sharding.as_ref();
+        let mut loan = Loan { inputs, held: SmallVec::new(), sharding };
+        // A part is cut off a variable's value, which is then the part's only owner.
+        if let Some(s) = sharding {
+            self.lend(&mut loan);
+            s.cut(&mut loan.inputs)?;
+        }
+        let Placed { program, captured, .. } = self.program(&loan.inputs)?;
+        captured.iter().for_each(|(k, b)| loan.inputs[*k] = b.clone());
+        if sharding.is_none() {
+            self.lend(&mut loan);
         }
         let mut results = program.run(&mut loan.inputs).map_err(|e| engine().own_line(self.compiled(), e))?;
         if let Some(s) = &self.sharding {
@@ -321,6 +326,15 @@ impl Bound {
         inputs.clear();
         self.spare.lock().push(inputs);
         Ok(self.stored(results))
+    }
+
+    /// Lends the memory of variables that are updated in place.
+    fn lend<'a>(&'a self, loan: &mut Loan<'a>) {
+        for &(k, a) in &self.lent {
+            let mut hold = self.assigned[a].lock();
+            let is_taken = hold.take(&mut loan.inputs[k]);
+            loan.held.push((hold, k, is_taken));
+        }
     }
 
     /// Gives variables that are not updated in place their new values; returns what was fetched.
@@ -407,14 +421,20 @@ struct Loan<'a> {
     inputs: Vec<Buffer>,
     /// The variable, its input, and whether its value was taken.
     held: SmallVec<[(VarGuard<'a>, usize, bool); 64]>,
+    /// How parts become values of the whole program again.
+    sharding: Option<&'a Sharding>,
 }
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         for (hold, k, is_taken) in &mut self.held {
             let left = std::mem::replace(&mut self.inputs[*k], Buffer::Host(Literal::nothing()));
             // A panic in the middle of the update leaves nothing: the variable then says so.
-            let is_whole = !matches!(&left, Buffer::Host(l) if l.shape() != &hold.var().ty().shape);
-            if *is_taken && is_whole {
+            let is_whole = |l: &Buffer| !matches!(l, Buffer::Host(l) if l.shape() != &hold.var().ty().shape);
+            let left = match self.sharding {
+                Some(s) => s.returned(*k, left),
+                None => Some(left).filter(is_whole),
+            };
+            if let (true, Some(left)) = (*is_taken, left) {
                 hold.put(left);
             }
         }

@@ -92,9 +92,8 @@ impl Costs<'_> {
             (0, name.clone(), *kind, at - s, *s)
         });
         let spans = spans.collect();
-        // One rank updates variables in place, several replace their parts.
         let m = &cost.memory;
-        let bytes = m.given + m.arena + m.results - if ranks == 1 { m.in_place } else { 0 };
+        let bytes = m.given + m.arena + m.results - m.in_place;
         let estimate =
             Estimate { bytes: bytes as f64, state_bytes, sent_bytes: cost.sent, spans, ..Estimate::default() };
         Ok(self.priced(estimate, cost.seconds, ranks))

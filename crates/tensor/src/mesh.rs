@@ -8,7 +8,8 @@ use crate::blocks::{Blocks, OnDisk, Ranges};
 use crate::pipeline::Pipeline;
 use crate::plan::{PIPE, Pipe, Plan};
 use crate::search::{Search, search};
-use ir::{Buffer, Call, Graph, Layout, Literal, Mesh, Peers, PeersHandle, Result, Shape, Spec, Storage, Type};
+use ir::{Buffer, Call, Graph, Layout, Literal, Mesh, Peers, PeersHandle, Result, Runs, Shape, Spec};
+use ir::{Storage, Type};
 use ops::collective::{MeshRanks, Ranks};
 use ops::{Combine, Tensor};
 use parking_lot::Mutex;
@@ -202,6 +203,17 @@ impl Sharding {
         let (mesh, plan) = (&scope.mesh, &scope.plan);
         let place = |(ty, role): (&Type, &Role)| plan.place(ty, role, mesh);
         let inputs: Vec<Placed> = types.iter().zip(roles).map(place).collect::<Result<_>>()?;
+        if let (Some(axis), false) = (plan.context(mesh), graph.updates.is_empty())
+            && !inputs.iter().any(|p| p.spec.dim_of(axis).is_some())
+        {
+            let n = mesh.size(axis);
+            let e = format!(
+                "context={n} cuts sequences, the second dimension of arguments [batch, sequence, …], and no argument \
+                 has one whose size is a multiple of {}",
+                2 * n
+            );
+            return Err(ops::Error::value(e).in_op("mesh"));
+        }
         let rows = batch(&types, roles);
         let pipe = plan.pipe(mesh).filter(|_| !whole && !graph.updates.is_empty() && rows.is_some());
         let mut pipeline = None;
@@ -256,7 +268,7 @@ impl Sharding {
         for (k, (b, (ty, spec, owner))) in buffers.iter_mut().zip(&self.inputs).enumerate() {
             if let Some(spread) = storage::<Spread>(b) {
                 *b = if spread.spec == *spec && spread.owner == *owner {
-                    spread.local.clone()
+                    spread.taken(is_only(b))
                 } else {
                     spread.resharded(spec)?
                 };
@@ -273,13 +285,26 @@ impl Sharding {
     /// The outputs as values of the whole program.
     pub fn join(&self, buffers: &mut [Buffer]) {
         for (b, (ty, spec, owner)) in buffers.iter_mut().zip(&self.outputs) {
-            if !spec.is_whole() || owner.is_some() {
-                let local = std::mem::replace(b, Buffer::Host(Literal::nothing()));
-                let (spec, owner, scope) = (spec.clone(), *owner, self.scope.clone());
-                let spread = Spread { local, spec, owner, ty: ty.clone(), scope };
-                *b = Buffer::Device(Arc::new(spread));
-            }
+            let local = std::mem::replace(b, Buffer::Host(Literal::nothing()));
+            *b = self.joined(local, ty, spec, *owner);
         }
+    }
+    fn joined(&self, local: Buffer, ty: &Type, spec: &Spec, owner: Option<usize>) -> Buffer {
+        if spec.is_whole() && owner.is_none() {
+            return local;
+        }
+        let (local, spec, scope) = (Mutex::new(local), spec.clone(), self.scope.clone());
+        Buffer::Device(Arc::new(Spread { local, spec, owner, ty: ty.clone(), scope }))
+    }
+    /// An input whose memory was lent to a run, as a value of the whole program; `None` if nothing is left of it.
+    pub fn returned(&self, input: usize, left: Buffer) -> Option<Buffer> {
+        let (ty, spec, owner) = &self.inputs[input];
+        if storage::<Spread>(&left).is_some() {
+            return Some(left);
+        }
+        let part = spec.local(&ty.shape, &self.scope.mesh, self.scope.rank);
+        let is_gone = matches!(&left, Buffer::Host(l) if *l.shape() != part);
+        (!is_gone).then(|| self.joined(left, ty, spec, *owner))
     }
     /// For people: every exchange, with the lines of the program.
     pub fn text(&self) -> String {
@@ -403,12 +428,23 @@ pub fn blocks_of(b: &Buffer) -> Result<Option<Blocks>> {
         }
     }
     let is_mine = all.iter().any(|(r, _)| r == rank);
-    let mine = is_mine.then(|| s.local.read()).transpose()?;
+    let mine = is_mine.then(|| s.local().read()).transpose()?;
     Ok(Some(Blocks { ty: s.ty.clone(), all, mine }))
 }
 
 /// A rank's part of a value.
 fn cut(whole: &Literal, shape: &Shape, spec: &Spec, mesh: &Mesh, rank: usize) -> Literal {
+    if !spec.zigzag.is_empty() {
+        let runs: Vec<Runs> = (0..shape.rank()).map(|d| spec.runs(d, shape[d], mesh, rank)).collect();
+        let own: Vec<Vec<usize>> = runs.iter().map(|r| r.iter().cloned().flatten().collect()).collect();
+        let (local, strides) = (spec.local(shape, mesh, rank), shape.strides());
+        let steps = local.strides();
+        let place = |i: usize| {
+            let one = |d: usize| own[d][i / steps[d] as usize % local[d]] * strides[d] as usize;
+            Some((0..local.rank()).map(one).sum())
+        };
+        return whole.pick(&local, place);
+    }
     let (ranges, strides) = (spec.ranges(shape, mesh, rank), shape.strides());
     let offset = ranges.iter().zip(&strides).map(|(r, &s)| r.start * s as usize).sum();
     whole.gather(&Layout { shape: ranges.iter().map(std::ops::Range::len).collect(), strides, offset })
@@ -416,8 +452,8 @@ fn cut(whole: &Literal, shape: &Shape, spec: &Spec, mesh: &Mesh, rank: usize) ->
 
 /// A value whose parts are on the ranks of a mesh.
 struct Spread {
-    /// This rank's part; nothing where another rank of the pipeline stores the value.
-    local: Buffer,
+    /// This rank's part; nothing where another rank of the pipeline stores the value, and after a run took it.
+    local: Mutex<Buffer>,
     spec: Spec,
     /// The rank of the pipeline that stores it; `None`: all.
     owner: Option<usize>,
@@ -425,7 +461,20 @@ struct Spread {
     scope: Arc<MeshScope>,
 }
 
+/// Whether nobody else has this value.
+fn is_only(b: &Buffer) -> bool {
+    matches!(b, Buffer::Device(s) if Arc::strong_count(s) == 1)
+}
+
 impl Spread {
+    fn local(&self) -> Buffer {
+        self.local.lock().clone()
+    }
+    /// The part, for good if nobody else has the value: its memory may then be written.
+    fn taken(&self, is_only: bool) -> Buffer {
+        let nothing = Buffer::Host(Literal::nothing());
+        if is_only { std::mem::replace(&mut *self.local.lock(), nothing) } else { self.local() }
+    }
     /// The value as all ranks hold it.
     fn resharded(&self, to: &Spec) -> Result<Buffer> {
         let MeshScope { mesh, rank, ranks, .. } = &*self.scope;
@@ -440,12 +489,13 @@ impl Spread {
     /// The same among the ranks that store it.
     fn resharded_here(&self, to: &Spec) -> Result<Buffer> {
         let MeshScope { mesh, rank, ranks, .. } = &*self.scope;
+        let local = self.local();
         if self.spec == *to {
-            return Ok(self.local.clone());
+            return Ok(local);
         }
         let graph = partition::reshard(&self.ty, &self.spec, to, (mesh, *rank, ranks))?;
-        let program = ops::engine().of(std::slice::from_ref(&self.local))?.compile(&graph)?;
-        Ok(program.run(&mut [self.local.clone()])?.remove(0))
+        let program = ops::engine().of(std::slice::from_ref(&local))?.compile(&graph)?;
+        Ok(program.run(&mut [local])?.remove(0))
     }
 }
 
@@ -458,7 +508,7 @@ impl Storage for Spread {
     }
     fn retyped(&self, ty: Type) -> Arc<dyn Storage> {
         // Complex values are not cut, and no other value has two types.
-        let (local, spec, scope) = (self.local.clone(), self.spec.clone(), self.scope.clone());
+        let (local, spec, scope) = (Mutex::new(self.local()), self.spec.clone(), self.scope.clone());
         Arc::new(Spread { local, spec, owner: self.owner, ty, scope })
     }
     fn is_spread(&self) -> bool {

@@ -2,6 +2,7 @@
 //! model, which does not change.
 
 use crate::mesh::Role;
+use ir::shard::is_zigzag;
 use ir::{Mesh, Result, Spec, Type};
 use ops::Error;
 use passes::partition::{Inserted, Placed, scattered};
@@ -61,6 +62,8 @@ pub const PIPE: &str = "pipe";
 const TENSOR: &str = "tensor";
 /// The axis of the mesh along which experts of a mixture are; it cuts the batch as well.
 const EXPERT: &str = "expert";
+/// The axis of the mesh that cuts sequences, the second dimension of arguments.
+pub(crate) const CONTEXT: &str = "context";
 /// Stands for dimensions that are not cut.
 const REST: &str = "...";
 /// Schedules by name.
@@ -312,6 +315,15 @@ impl Plan {
             let e = format!("the plan cuts sequences over the axis {TENSOR:?}, which the mesh {mesh} does not have");
             return Err(Error::value(e));
         }
+        let has_context = mesh.axis(CONTEXT).is_some_and(|a| mesh.size(a) > 1);
+        if has_context && self.sequence {
+            let e = format!("the plan cuts sequences over {TENSOR:?}, and the mesh {mesh} over {CONTEXT:?}: take one");
+            return Err(Error::value(e));
+        }
+        if self.rules.iter().flat_map(|(_, axes)| axes).chain(&self.batch).any(|a| a == CONTEXT) {
+            let e = format!("the axis {CONTEXT:?} cuts sequences of arguments; the plan names it for something else");
+            return Err(Error::value(e));
+        }
         if self.recompute && self.schedule == Some(Kind::ZeroBubble) {
             let e = "the plan recomputes activations, which schedule zb-h1 needs twice: take 1f1b, or recompute: false";
             return Err(Error::value(e));
@@ -326,6 +338,10 @@ impl Plan {
     pub(crate) fn sequence_axes(&self, mesh: &Mesh) -> Vec<u8> {
         let axis = mesh.axis(TENSOR).filter(|&a| self.sequence && mesh.size(a) > 1);
         axis.into_iter().collect()
+    }
+    /// The axis that cuts sequences.
+    pub(crate) fn context(&self, mesh: &Mesh) -> Option<u8> {
+        mesh.axis(CONTEXT).filter(|&a| mesh.size(a) > 1)
     }
     /// Axes along which optimizer state is cut, and those along which gradients are scattered.
     pub(crate) fn zero_axes(&self, mesh: &Mesh) -> (Vec<u8>, Vec<u8>) {
@@ -347,6 +363,10 @@ impl Plan {
                         placed.spec.dims[0].push(axis);
                         rest /= mesh.size(axis);
                     }
+                }
+                let length = ty.shape.iter().nth(1).copied().unwrap_or(0);
+                if let Some(axis) = self.context(mesh).filter(|&a| is_zigzag(length, mesh.size(a))) {
+                    placed.spec.push(1, axis, length);
                 }
             }
             Role::Parameter(name) => {
@@ -379,10 +399,11 @@ impl Plan {
     /// Where it is strict: fails if a value is gathered that the plan does not store in parts.
     pub(crate) fn check_inserted(&self, inserted: &[Inserted], mesh: &Mesh) -> Result<()> {
         let is_planned = |i: &Inserted| match i.step {
-            passes::partition::Step::Gather { axis, .. } => {
+            passes::partition::Step::Gather { axis, .. } | passes::partition::Step::Exchange { axis, .. } => {
                 let stored = i.made_by.is_none() || i.used_by.is_none();
                 let is_sequence = i.ty.shape.rank() == 3 && self.sequence_axes(mesh).contains(&axis);
-                is_sequence || stored && self.zero_axes(mesh).0.contains(&axis)
+                let is_keys = i.is_stated && self.context(mesh) == Some(axis);
+                is_keys || is_sequence || stored && self.zero_axes(mesh).0.contains(&axis)
             }
             _ => true,
         };

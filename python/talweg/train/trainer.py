@@ -168,8 +168,9 @@ class Trainer:
 
     def _save(self, score: float | None, is_last: bool) -> None:
         self.history.best = self._run.best
-        # Another worker may have ended before this one came to write files.
-        if distributed.rank() > 0 and any(s >= self.step for s in self._folder.steps()):
+        # Another worker may have ended before this one came to write files. On a mesh all save.
+        is_alone = not _native.worker_is_on_mesh()
+        if is_alone and distributed.rank() > 0 and any(s >= self.step for s in self._folder.steps()):
             return
         state, native = saved.variables(self), self.optimizer._native
         path = self._folder.save(self.step, state, saved.notes(self), saved.position(self), score, native, is_last)
@@ -182,7 +183,7 @@ class Trainer:
         """Saves what is not saved yet and waits until it is on disk: a run that could not write its last checkpoint
         has failed."""
         if self._folder is not None:
-            if self._run.saved != self.step and _native.worker_writes_files():
+            if self._run.saved != self.step and _native.worker_saves_checkpoints():
                 self._save(None, True)
             self._folder.wait()
             self._warn_given_up()

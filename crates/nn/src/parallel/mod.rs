@@ -82,6 +82,15 @@ macro_rules! job {
     };
 }
 
+/// Whether this worker takes part in saving checkpoints: the one that [`writes_files`]; on a mesh all, each its blocks.
+pub fn saves_checkpoints() -> Result<bool> {
+    Ok(is_on_mesh()? || writes_files()?)
+}
+/// Whether the train step is cut over a mesh, all of whose ranks save and read at the same points of the program.
+pub fn is_on_mesh() -> Result<bool> {
+    Ok(tensor::current_mesh()?.is_some())
+}
+
 job! {
     /// Rank of this worker; 0 if the process is alone.
     pub fn rank() -> usize { Ok(0) }

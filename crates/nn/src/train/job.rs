@@ -34,7 +34,7 @@ fn answer(run: &Run, question: Question) -> Result<Event> {
             let begin = parallel::begin(step)?;
             Event::Origin(begin.origin, begin.step)
         }
-        Q::WritesFiles => Event::Is(parallel::writes_files()?),
+        Q::WritesFiles => Event::Is(parallel::saves_checkpoints()?),
         Q::StopAll => Event::Is(parallel::ask_to_stop()?),
         Q::GoesOn(step) => Event::Is(parallel::goes_on(step)?),
         Q::Draw(step) => done(parallel::draw_for(step)?),

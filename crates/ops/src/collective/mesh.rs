@@ -3,7 +3,7 @@
 use super::Ranks;
 use crate::{Combine, Result, Tensor, effects};
 use ir::{Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
-use passes::partition::Exchange;
+use passes::partition::{Exchange, Recut, Zigzag};
 use std::ops::Range;
 
 /// The ranks along each axis of a mesh, this one included.
@@ -89,6 +89,31 @@ impl Exchange for MeshRanks {
     }
     fn slice(&self, g: &mut Graph, x: Slot, _: u8, dim: usize, range: Range<usize>, site: Site) -> Result<Slot> {
         append(g, x, site, |t| t.narrow(dim as i64, range.start, range.len()))
+    }
+    fn all_to_all(&self, g: &mut Graph, x: Slot, axis: u8, cut: Recut, site: Site) -> Result<Slot> {
+        append(g, x, site, |t| self.along(axis).all_to_all(t, cut.to as i64, cut.from as i64))
+    }
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot> {
+        let (shape, Zigzag { period, ranks, is_dealt }) = (g.ty(x).shape.clone(), zigzag);
+        let (blocks, chunk) = (shape[dim] / period, period / (2 * ranks));
+        let as_dims = |inner: &[usize]| -> Vec<usize> {
+            shape[..dim].iter().chain(inner).chain(&shape[dim + 1..]).copied().collect()
+        };
+        let at = |i: usize| (dim + i) as i64;
+        let mut swapped: Vec<i64> = (0..(shape.rank() + 3) as i64).collect();
+        swapped.swap(dim, dim + 1);
+        append(g, x, site, |t| {
+            if is_dealt {
+                let t = t.reshape(as_dims(&[blocks, 2 * ranks, chunk]).as_slice());
+                let (low, high) = (t.narrow(at(1), 0, ranks), t.narrow(at(1), ranks, ranks).flip(at(1)));
+                let both = Tensor::stack(&[low, high], at(2));
+                both.permute(&swapped).reshape(shape.clone())
+            } else {
+                let t = t.reshape(as_dims(&[ranks, blocks, 2, chunk]).as_slice()).permute(&swapped);
+                let (low, high) = (t.select(at(2), 0), t.select(at(2), 1).flip(at(1)));
+                Tensor::concat(&[low, high], at(1)).reshape(shape.clone())
+            }
+        })
     }
     fn zeros(&self, g: &mut Graph, ty: &Type, site: Site) -> Result<Slot> {
         let zero = Tensor::from(Literal::zeros(ty.dtype, Shape::scalar()));

@@ -116,10 +116,15 @@ impl Tensor {
     /// outside of the whole dimension is an error in the name of `op`.
     pub(crate) fn within(&self, part: &ir::Portion, op: &'static str) -> (Tensor, Tensor) {
         let all = self.check_class(part.size, 0, op);
-        let (first, end) = (part.range.start as i64, part.range.end as i64);
-        let is_here = all.ge(first).logical_and(&all.lt(end));
-        let at = Tensor::where_(&is_here, &(&all - first), 0i64);
-        (is_here, at)
+        let in_run = |r: &std::ops::Range<usize>| all.ge(r.start as i64).logical_and(&all.lt(r.end as i64));
+        let (mut is_here, mut at, mut before): (Option<Tensor>, Tensor, i64) = (None, all.zeros_like(), 0);
+        for r in &part.runs {
+            let here = in_run(r);
+            at = Tensor::where_(&here, &(&all - (r.start as i64 - before)), &at);
+            before += r.len() as i64;
+            is_here = Some(is_here.map_or(here.clone(), |h| h.logical_or(&here)));
+        }
+        (is_here.unwrap_or_else(|| all.lt(0i64)), at)
     }
     /// An axis and this tensor with at least one dimension: a scalar counts as a vector of one.
     pub(crate) fn at_axis(&self, op: &str, along: i64) -> Result<(Tensor, usize)> {

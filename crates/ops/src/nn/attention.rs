@@ -1,6 +1,7 @@
 //! `attention`: scaled dot-product attention.
 
 use super::attention_grad::{self, Gradients};
+use super::attention_part;
 use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, i64s, maybe_grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Literal, Meaning, Op, Shape, Value};
@@ -51,6 +52,8 @@ pub static OP: Op = Op {
         maybe_grads(got)
     }),
     autocast: ir::Autocast::Narrow,
+    shard: ir::Shard::Rule(|c| Ok(attention_part::factors(c, 3))),
+    on_part: Some(attention_part::forward),
     cases: || {
         let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         let qkv = |q: &[usize], k: &[usize]| vec![floats(q, 1), floats(k, 2), floats(k, 3)];

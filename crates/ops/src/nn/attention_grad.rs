@@ -1,6 +1,7 @@
 //! `attention_grad`: gradients of attention for queries, keys and values.
 
 use super::attention::{ATTRS, Heads, attrs, check, joined};
+use super::attention_part;
 use crate::rules::{expand, f64s, floats, i64s, unbroadcast};
 use crate::{Error, Result, Tensor};
 use ir::{Call, Case, DType, Literal, Meaning, Op, Value};
@@ -27,6 +28,8 @@ pub static OP: Op = Op {
         Ok(c.types[..3].iter().cloned().collect())
     },
     meaning: Meaning::Composite(body),
+    shard: ir::Shard::Rule(|c| Ok(attention_part::factors(c, 6))),
+    on_part: Some(attention_part::backward),
     cases: || {
         let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         // Logarithms above every score, as they are.

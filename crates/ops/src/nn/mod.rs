@@ -74,6 +74,7 @@ const GRAD_ALONG_AXIS: ir::Op = ir::Op {
     ..ir::Op::DEFAULT
 };
 
+mod attention_part;
 mod distance;
 pub(crate) mod forms;
 mod norm;

@@ -6,18 +6,20 @@
 
 mod factors;
 mod propagate;
+mod regather;
 mod reshard;
 pub mod time;
 
 pub use factors::factors;
-pub use reshard::{Exchange, Step};
+pub use reshard::{Exchange, Recut, Step, Zigzag};
 
 use crate::decompose::{expansion, graph_of, splice};
 use ir::{
     Attrs, CONST, Call, Error, Factors, FlatNode, Graph, INPUT, Meaning, Mesh, OnPart, Op, Portion, Result, Shape,
-    Site, Slot, Spec, Type, Value,
+    Shard, Site, Slot, Spec, Type, Value,
 };
 use propagate::{Given, choose, terms, whole};
+use regather::Again;
 use reshard::{Moving, cost, steps};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -73,6 +75,8 @@ pub struct Inserted {
     pub made_at: Site,
     /// The op that needs it so; `None` for results.
     pub used_by: Option<&'static str>,
+    /// Whether that op's row states what it does with parts: it needs the value so.
+    pub is_stated: bool,
     /// Where it is needed.
     pub used_at: Site,
     /// Number of the node that needs it, in the order of the program.
@@ -116,7 +120,10 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
         for &(k, o) in &graph.updates {
             let (p, new) = (&mut placed[k as usize], &natural[o as usize]);
             let shape = &graph.ty(graph.outputs[o as usize]).shape;
-            let mut wanted = Spec { dims: new.dims.clone(), partial: SmallVec::new() };
+            // What is stored is cut into ranges.
+            let is_kept = |a: &u8| new.period(*a) == 0;
+            let mut wanted = Spec { dims: new.dims.clone(), ..Spec::default() };
+            wanted.dims.iter_mut().for_each(|d| d.retain(|a| is_kept(a)));
             if request.in_time {
                 wanted.dims.iter_mut().for_each(|d| d.retain(|a| *a != time::TIME));
             }
@@ -243,7 +250,7 @@ impl<'a> Walk<'a> {
         let (shape, site) = (self.held[held].ty.shape.clone(), self.held[held].made_at);
         let mut spec = wanted.clone();
         spec.dims[dim].truncate(1);
-        let range = spec.ranges(&shape, mesh, rank)[dim].clone();
+        let range = spec.runs(dim, shape[dim], mesh, rank)[0].clone();
         let part = exchange.slice(&mut self.out, at, time::TIME, dim, range, site)?;
         self.held[held].versions.insert(0, (spec, part));
         self.moved(held, wanted, None, site)?;
@@ -265,11 +272,26 @@ impl<'a> Walk<'a> {
     fn nodes(&mut self, graph: &Graph, args: &[usize], is_whole: bool) -> Result<Vec<usize>> {
         let uses = graph.uses();
         let mut map: Vec<SmallVec<[usize; 1]>> = Vec::with_capacity(graph.nodes.len());
+        let mut again = Again::new(graph, is_whole && !self.request.in_time);
         let mut args = args.iter();
         for (i, n) in graph.nodes.iter().enumerate() {
             if n.op == &INPUT {
-                map.push(args.next().copied().into_iter().collect());
+                let held: SmallVec<[usize; 1]> = args.next().copied().into_iter().collect();
+                again.stored.push(held.iter().any(|&h| !self.held[h].stored.is_empty()));
+                map.push(held);
                 continue;
+            }
+            if again.is_due(n) {
+                // What ZeRO gathered for the forward pass is not kept.
+                for &h in graph.inputs.iter().flat_map(|&k| map.get(k as usize).into_iter().flatten()) {
+                    let kept = if self.held[h].stored.is_empty() { usize::MAX } else { 1 };
+                    self.held[h].versions.truncate(kept);
+                }
+            }
+            for j in again.views(n) {
+                let from: SmallVec<[usize; 3]> =
+                    graph.nodes[j].inputs.iter().map(|s| map[s.node as usize][0]).collect();
+                map[j] = self.node(&graph.nodes[j], &from, uses[j])?;
             }
             let inputs: SmallVec<[usize; 3]> = n.inputs.iter().map(|s| map[s.node as usize][s.out as usize]).collect();
             if is_whole {
@@ -298,7 +320,9 @@ impl<'a> Walk<'a> {
             let given = self.given(inputs);
             let time = self.request.in_time.then_some((time::TIME, self.once[self.origin]));
             let choice = choose(n, &factors, &given, self.request.mesh, time);
-            let gathers = choice.gathers(&given);
+            // A row that states what it does with parts gathers what it needs whole.
+            let is_stated = matches!(n.op.shard, Shard::Rule(_)) && !choice.idles(&given);
+            let gathers = choice.gathers(&given) && !is_stated;
             (choice, gathers)
         };
         if let (Meaning::Composite(expand), true) = (n.op.meaning, gathers) {
@@ -354,8 +378,34 @@ impl<'a> Walk<'a> {
             .collect();
         for &h in &held {
             (self.held[h].is_zero, self.held[h].is_pinned) = (is_zero, is_pinned);
+            self.deal_back(n, (inputs, &choice.inputs), h, &choice.summed)?;
         }
         Ok(held)
+    }
+
+    /// Terms of a result that is like an input which was gathered from a zigzag, as the gradient of keys: each rank
+    /// takes its part again.
+    fn deal_back(
+        &mut self,
+        n: &FlatNode,
+        (inputs, wanted): (&[usize], &[Spec]),
+        h: usize,
+        summed: &[u8],
+    ) -> Result<()> {
+        for &axis in summed {
+            let (ty, spec) = (&self.held[h].ty, &self.held[h].versions[0].0);
+            let gathered = inputs.iter().zip(wanted).filter(|(_, want)| !want.uses(axis)).map(|(&i, _)| &self.held[i]);
+            let like = gathered.filter(|i| i.ty == *ty).map(|i| &i.versions[0].0);
+            let cut = like.filter(|s| s.period(axis) > 0).find_map(|s| Some((s.dim_of(axis)?, s.period(axis))));
+            if let Some((dim, period)) = cut.filter(|_| spec.is_partial(axis)) {
+                let mut to = spec.clone();
+                to.partial.retain(|(a, _)| *a != axis);
+                to.push(dim, axis, period);
+                let at = self.moved(h, &to, Some(n.op), n.site)?;
+                self.held[h].versions = SmallVec::from_iter([(to, at)]);
+            }
+        }
+        Ok(())
     }
 
     /// The part of the dimension along which positions count, if it is cut, and how a node is computed on it.
@@ -365,8 +415,8 @@ impl<'a> Walk<'a> {
         if wanted[0].dims[dim].is_empty() {
             return None;
         }
-        let range = wanted[0].ranges(&types[0].shape, self.request.mesh, self.request.rank)[dim].clone();
-        Some((on_part, Portion { range, size: types[0].shape[dim] }))
+        let size = types[0].shape[dim];
+        Some((on_part, Portion { runs: wanted[0].runs(dim, size, self.request.mesh, self.request.rank), size }))
     }
     /// Appends what a node is on that part.
     fn on_part(&mut self, n: &FlatNode, args: &[Slot], attrs: &Attrs, f: OnPart, part: &Portion) -> Result<Vec<Slot>> {
@@ -506,9 +556,10 @@ impl<'a> Walk<'a> {
             let is_in_time = self.request.in_time && step.axis() == time::TIME;
             if !is_in_time && !matches!(step, Step::Slice { .. }) {
                 let bytes = cost(&[step], &from, &ty, mesh);
-                let used_by = used_by.map(|op| op.name);
-                let (ty, position) = (ty.clone(), self.position);
-                self.inserted.push(Inserted { step, bytes, ty, from, made_by, made_at, used_by, used_at, position });
+                let is_stated = used_by.is_some_and(|op| op.on_part.is_some());
+                let (ty, position, used_by) = (ty.clone(), self.position, used_by.map(|op| op.name));
+                let new = Inserted { step, bytes, ty, from, made_by, made_at, used_by, is_stated, used_at, position };
+                self.inserted.push(new);
             }
             self.held[h].versions.push((now.clone(), at));
         }

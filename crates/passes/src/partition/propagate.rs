@@ -2,7 +2,8 @@
 //! those the one that leaves the least work undivided.
 
 use super::reshard::{cost, steps};
-use ir::{Factors, FlatNode, Kind, Meaning, Mesh, Monoid, Spec, Type};
+use ir::shard::is_zigzag;
+use ir::{Call, Factors, FlatNode, Kind, Layout, Meaning, Mesh, Monoid, Shape, Spec, Type};
 use smallvec::SmallVec;
 
 /// What an axis of the mesh does at a node.
@@ -10,10 +11,19 @@ use smallvec::SmallVec;
 enum Use {
     /// Nothing: every rank along it computes the same.
     Same,
-    /// It cuts a factor.
-    Cut(u8),
+    /// It cuts a factor, in a zigzag if the period is not 0.
+    Cut(u8, usize),
+    /// It cuts what a view sees in a zigzag.
+    Seen(Zigzagged),
     /// The node is linear, and its result consists of terms as its inputs do.
     Terms,
+}
+
+/// A dimension of a view's input that is cut in a zigzag, and the dimension of the view that has its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Zigzagged {
+    input: (usize, usize),
+    output: (usize, usize),
 }
 
 /// What is known of a node's input.
@@ -47,6 +57,11 @@ pub(super) struct Choice {
 }
 
 impl Choice {
+    /// Whether axes that cut inputs do nothing at this node.
+    pub fn idles(&self, given: &[Given]) -> bool {
+        let cut = given.iter().filter_map(|g| g.specs.first()).flat_map(|s| s.dims.iter().flatten());
+        cut.copied().any(|a| self.uses.get(a as usize).is_none_or(|u| *u == Use::Same))
+    }
     /// Whether an input has to be gathered.
     pub fn gathers(&self, given: &[Given]) -> bool {
         let lost = |(g, s): (&Given, &Spec)| {
@@ -103,7 +118,11 @@ fn options(n: &FlatNode, f: &Factors, given: &[Given], axis: u8) -> Vec<Use> {
             continue;
         }
         for spec in &g.specs {
-            let cut = spec.dim_of(axis).and_then(|d| dims[d]).map(Use::Cut);
+            let (dim, period) = (spec.dim_of(axis), spec.period(axis));
+            let cut = match n.op.meaning {
+                Meaning::View(_) if period > 0 => dim.and_then(|d| seen(n, g.ty, d, period)).map(Use::Seen),
+                _ => dim.and_then(|d| dims[d]).map(|k| Use::Cut(k, period)),
+            };
             list.extend(cut.filter(|u| !list.contains(u)));
         }
     }
@@ -111,6 +130,28 @@ fn options(n: &FlatNode, f: &Factors, given: &[Given], axis: u8) -> Vec<Use> {
         list.push(Use::Terms);
     }
     list
+}
+
+/// Where a view has a dimension of its input that is cut in a zigzag: the elements of each period must stay together.
+fn seen(n: &FlatNode, input: &Type, dim: usize, period: usize) -> Option<Zigzagged> {
+    let (Meaning::View(layout), out) = (n.op.meaning, &n.outs[0].shape) else { return None };
+    let call = Call { types: std::slice::from_ref(input), attrs: &n.attrs };
+    let view = layout(&call, &Layout::contiguous(&input.shape)).ok()??;
+    let (size, stride) = (input.shape[dim], input.shape.strides()[dim]);
+    // The same dimension again; or all elements, each once, so that dimensions are digits of positions.
+    let same = (0..out.rank()).find(|&j| (out[j], view.strides[j]) == (size, stride));
+    if let Some(j) = same {
+        return Some(Zigzagged { input: (dim, period), output: (j, period) });
+    }
+    let is_all =
+        out.count() == input.shape.count() && view.strides.iter().zip(out.iter()).all(|(s, n)| *s > 0 || *n == 1);
+    let end = stride * period as isize;
+    let has_period = |j: &usize| {
+        let (s, all) = (view.strides[*j], view.strides[*j] * out[*j] as isize);
+        out[*j] > 1 && s < end && end % s == 0 && all % end == 0 && (stride % s == 0 || s % stride == 0)
+    };
+    let j = (0..out.rank()).find(has_period).filter(|_| is_all)?;
+    Some(Zigzagged { input: (dim, period), output: (j, (end / view.strides[j]) as usize) })
 }
 
 /// Whether terms along an axis may pass through a node, and which of its inputs then are terms.
@@ -136,35 +177,69 @@ pub(super) fn terms(n: &FlatNode, given: &[Given], axis: u8) -> Option<Vec<bool>
 /// The choice in which each axis is used so, if it is one. Parts along the axis `even` have one size.
 fn choice(n: &FlatNode, f: &Factors, given: &[Given], mesh: &Mesh, uses: Vec<Use>, even: Option<u8>) -> Option<Choice> {
     let types: SmallVec<[Type; 3]> = given.iter().map(|g| g.ty.clone()).collect();
-    let cuts =
-        |k: u8| -> SmallVec<[u8; 2]> { (0..uses.len() as u8).filter(|&a| uses[a as usize] == Use::Cut(k)).collect() };
+    let cuts = |k: u8| -> SmallVec<[(u8, usize); 2]> {
+        let cut =
+            |a: usize| if let Use::Cut(f, period) = uses[a] { (f == k).then_some((a as u8, period)) } else { None };
+        let mut all: SmallVec<_> = (0..uses.len()).filter_map(cut).collect();
+        // A zigzag is inside of other cuts.
+        all.sort_by_key(|&(_, period)| period > 0);
+        all
+    };
     for k in 0..f.kinds.len() as u8 {
-        let n_parts: usize = cuts(k).iter().map(|&a| mesh.size(a)).product();
+        let n_parts: usize = cuts(k).iter().map(|&(a, _)| mesh.size(a)).product();
         let (least, is_equal) = f.size(k, &types, &n.outs);
         if n_parts > 1 && (least < n_parts || !is_equal && !least.is_multiple_of(n_parts)) {
             return None;
         }
+        let fits_zigzag = |&(a, period): &(u8, usize)| {
+            let outside = n_parts / mesh.size(a);
+            period == 0 || is_equal && least.is_multiple_of(outside * period) && is_zigzag(period, mesh.size(a))
+        };
+        if !cuts(k).iter().all(fits_zigzag) {
+            return None;
+        }
         // A microbatch is none of the positions that its program could state.
         let fits = |a: u8| least.is_multiple_of(mesh.size(a)) && f.positions != Some(k);
-        if even.is_some_and(|a| cuts(k).contains(&a) && !fits(a)) {
+        if even.is_some_and(|a| cuts(k).iter().any(|c| c.0 == a) && !fits(a)) {
             return None;
         }
     }
-    let spec = |dims: &[Option<u8>]| Spec {
-        dims: dims.iter().map(|k| k.map(&cuts).unwrap_or_default()).collect(),
-        partial: SmallVec::new(),
+    let spec = |dims: &[Option<u8>]| {
+        let mut spec = Spec::whole(dims.len());
+        for (dim, k) in dims.iter().enumerate() {
+            k.map(&cuts).unwrap_or_default().into_iter().for_each(|(a, period)| spec.push(dim, a, period));
+        }
+        let is_inside = |dim: &[u8]| dim.windows(2).all(|w| spec.period(w[0]) == 0);
+        spec.dims.iter().all(|d| is_inside(d)).then_some(spec)
     };
-    let mut inputs: Vec<Spec> = f.inputs.iter().map(|d| spec(d)).collect();
-    let mut outputs: Vec<Spec> = f.outputs.iter().map(|d| spec(d)).collect();
+    let mut inputs: Vec<Spec> = f.inputs.iter().map(|d| spec(d)).collect::<Option<_>>()?;
+    let mut outputs: Vec<Spec> = f.outputs.iter().map(|d| spec(d)).collect::<Option<_>>()?;
     let mut summed = Vec::new();
     for (a, u) in uses.iter().enumerate() {
         let a = a as u8;
         match u {
-            Use::Cut(k) => {
+            Use::Cut(k, _) => {
                 if let Kind::Reduce(how) = f.kinds[*k as usize] {
-                    outputs.iter_mut().for_each(|o| o.partial.push((a, how)));
+                    let is_term = |dims: &[Option<u8>]| !dims.contains(&Some(*k));
+                    let terms = outputs.iter_mut().zip(&f.outputs).filter(|(_, dims)| is_term(dims));
+                    terms.for_each(|(o, _)| o.partial.push((a, how)));
                     summed.push(a);
                 }
+            }
+            Use::Seen(Zigzagged { input, output }) => {
+                if !is_zigzag(output.1, mesh.size(a)) {
+                    return None;
+                }
+                // What else cuts the dimension leaves whole periods.
+                let fits = |spec: &Spec, shape: &Shape, (dim, period): (usize, usize)| {
+                    let n: usize = spec.dims[dim].iter().map(|&b| mesh.size(b)).product();
+                    shape[dim].is_multiple_of(n * period) && spec.dims[dim].iter().all(|&b| spec.period(b) == 0)
+                };
+                if !fits(&inputs[0], &types[0].shape, *input) || !fits(&outputs[0], &n.outs[0].shape, *output) {
+                    return None;
+                }
+                inputs[0].push(input.0, a, input.1);
+                outputs[0].push(output.0, a, output.1);
             }
             Use::Terms => {
                 let found = terms(n, given, a)?;

@@ -1,7 +1,8 @@
 //! From one sharding of a value to another: the steps, what they cost, and the nodes that carry them out.
 
-use ir::shard::part;
+use ir::shard::{is_zigzag, part};
 use ir::{Graph, Mesh, Monoid, Result, Shape, Site, Slot, Spec, Type};
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 
@@ -15,6 +16,10 @@ pub trait Exchange {
     fn reduce_scatter(&self, g: &mut Graph, x: Slot, axis: u8, dim: usize, how: Monoid, site: Site) -> Result<Slot>;
     /// The range of a dimension that is this rank's part along an axis.
     fn slice(&self, g: &mut Graph, x: Slot, axis: u8, dim: usize, range: Range<usize>, site: Site) -> Result<Slot>;
+    /// Parts along one dimension, which have one size, become parts along another.
+    fn all_to_all(&self, g: &mut Graph, x: Slot, axis: u8, cut: Recut, site: Site) -> Result<Slot>;
+    /// A dimension in another order of its elements, between positions and a zigzag.
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot>;
     /// Zeros.
     fn zeros(&self, g: &mut Graph, ty: &Type, site: Site) -> Result<Slot>;
     /// The combination of two values of this rank.
@@ -23,7 +28,30 @@ pub trait Exchange {
     fn concat(&self, g: &mut Graph, parts: &[Slot], dim: usize, site: Site) -> Result<Slot>;
 }
 
-/// One step from a sharding to another.
+/// A change of the dimension that is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recut {
+    /// The dimension that was cut.
+    pub from: usize,
+    /// The dimension that is cut then.
+    pub to: usize,
+    /// Into so many parts.
+    pub parts: usize,
+}
+
+/// An order of elements that a zigzag needs. Of each `period` elements, rank r of `ranks` has chunks r and
+/// 2 · ranks − 1 − r.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zigzag {
+    /// Elements that are dealt out together.
+    pub period: usize,
+    /// Ranks that have a part each.
+    pub ranks: usize,
+    /// Whether elements in the order of positions become those of each rank, one rank after the other; else back.
+    pub is_dealt: bool,
+}
+
+/// One step from a sharding to another. A period that is not 0 is that of a zigzag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Terms become the whole.
@@ -41,6 +69,8 @@ pub enum Step {
         dim: usize,
         /// How they are combined.
         how: Monoid,
+        /// Elements that are dealt out together.
+        period: usize,
     },
     /// Parts become the whole.
     Gather {
@@ -48,6 +78,17 @@ pub enum Step {
         axis: u8,
         /// Parts of this dimension.
         dim: usize,
+        /// Elements that are dealt out together.
+        period: usize,
+    },
+    /// Parts along a dimension become parts along another.
+    Exchange {
+        /// Along this axis of the mesh.
+        axis: u8,
+        /// The dimension that was cut, and its period.
+        from: (usize, usize),
+        /// The dimension that is cut then, and its period.
+        to: (usize, usize),
     },
     /// The whole becomes parts, without communication.
     Slice {
@@ -55,6 +96,8 @@ pub enum Step {
         axis: u8,
         /// Parts of this dimension.
         dim: usize,
+        /// Elements that are dealt out together.
+        period: usize,
     },
 }
 
@@ -63,14 +106,14 @@ impl Step {
     pub fn axis(self) -> u8 {
         match self {
             Step::Reduce { axis, .. } | Step::Scatter { axis, .. } => axis,
-            Step::Gather { axis, .. } | Step::Slice { axis, .. } => axis,
+            Step::Gather { axis, .. } | Step::Exchange { axis, .. } | Step::Slice { axis, .. } => axis,
         }
     }
     /// The same along another axis.
     pub(super) fn along(mut self, to: u8) -> Step {
         match &mut self {
             Step::Reduce { axis, .. } | Step::Scatter { axis, .. } => *axis = to,
-            Step::Gather { axis, .. } | Step::Slice { axis, .. } => *axis = to,
+            Step::Gather { axis, .. } | Step::Exchange { axis, .. } | Step::Slice { axis, .. } => *axis = to,
         }
         self
     }
@@ -81,14 +124,23 @@ impl fmt::Display for Step {
             Step::Reduce { .. } => "all_reduce",
             Step::Scatter { .. } => "reduce_scatter",
             Step::Gather { .. } => "all_gather",
+            Step::Exchange { .. } => "all_to_all",
             Step::Slice { .. } => "local part",
         })
     }
 }
 
 /// Whether parts along these axes have one size.
-fn is_even(size: usize, axes: &[u8], mesh: &Mesh) -> bool {
-    size.is_multiple_of(axes.iter().map(|&a| mesh.size(a)).product())
+fn is_even(size: usize, axes: &[Cut], mesh: &Mesh) -> bool {
+    let fits = |&(a, period): &Cut| period == 0 || is_zigzag(period, mesh.size(a));
+    size.is_multiple_of(axes.iter().map(|(a, _)| mesh.size(*a)).product()) && axes.iter().all(fits)
+}
+
+/// An axis that cuts a dimension, and its period.
+type Cut = (u8, usize);
+/// The axes that cut a dimension, the outermost first.
+fn cuts(spec: &Spec, dim: usize) -> SmallVec<[Cut; 2]> {
+    spec.dims[dim].iter().map(|&a| (a, spec.period(a))).collect()
 }
 
 /// The steps between two shardings; `None` if there are none, as from a whole value to terms.
@@ -97,41 +149,58 @@ pub fn steps(from: &Spec, to: &Spec, shape: &Shape, mesh: &Mesh) -> Option<Vec<S
         return None;
     }
     let (mut now, mut list) = (from.clone(), Vec::new());
+    let wanted: SmallVec<[SmallVec<[Cut; 2]>; 4]> = (0..to.dims.len()).map(|dim| cuts(to, dim)).collect();
     // Local parts first: what follows then moves fewer bytes.
-    for (dim, want) in to.dims.iter().enumerate() {
-        while now.dims[dim].len() < want.len() && want.starts_with(&now.dims[dim]) {
-            let axis = want[now.dims[dim].len()];
+    for (dim, want) in wanted.iter().enumerate() {
+        while now.dims[dim].len() < want.len() && want.starts_with(&cuts(&now, dim)) {
+            let (axis, period) = want[now.dims[dim].len()];
             if now.uses(axis) {
                 break;
             }
-            list.push(Step::Slice { axis, dim });
-            now.dims[dim].push(axis);
+            list.push(Step::Slice { axis, dim, period });
+            now.push(dim, axis, period);
         }
     }
     for &(axis, how) in from.partial.iter().filter(|p| !to.partial.contains(p)) {
         let target = to.dim_of(axis).filter(|&dim| {
-            let mut with = now.dims[dim].clone();
-            with.push(axis);
-            to.dims[dim].starts_with(&with) && is_even(shape[dim], &with, mesh)
+            let mut with = cuts(&now, dim);
+            with.push((axis, to.period(axis)));
+            wanted[dim].starts_with(&with) && is_even(shape[dim], &with, mesh)
         });
         match target {
             Some(dim) => {
-                list.push(Step::Scatter { axis, dim, how });
-                now.dims[dim].push(axis);
+                let period = to.period(axis);
+                list.push(Step::Scatter { axis, dim, how, period });
+                now.push(dim, axis, period);
             }
             None => list.push(Step::Reduce { axis, how }),
         }
         now.partial.retain(|(a, _)| *a != axis);
     }
-    for (dim, want) in to.dims.iter().enumerate() {
-        while !want.starts_with(&now.dims[dim]) {
-            let axis = now.dims[dim].pop()?;
-            list.push(Step::Gather { axis, dim });
+    for (dim, want) in wanted.iter().enumerate() {
+        while !want.starts_with(&cuts(&now, dim)) {
+            let all = cuts(&now, dim);
+            let (axis, period) = now.pop(dim)?;
+            // Into another dimension, if that is what is cut next there, and parts have one size before and after.
+            let target = to.dim_of(axis).filter(|&other| {
+                let mut with = cuts(&now, other);
+                with.push((axis, to.period(axis)));
+                let is_next = other != dim && wanted[other].starts_with(&with);
+                is_next && is_even(shape[other], &with, mesh) && is_even(shape[dim], &all, mesh)
+            });
+            match target {
+                Some(other) => {
+                    let to_period = to.period(axis);
+                    list.push(Step::Exchange { axis, from: (dim, period), to: (other, to_period) });
+                    now.push(other, axis, to_period);
+                }
+                None => list.push(Step::Gather { axis, dim, period }),
+            }
         }
     }
-    for (dim, want) in to.dims.iter().enumerate() {
-        for &axis in &want[now.dims[dim].len()..] {
-            list.push(Step::Slice { axis, dim });
+    for (dim, want) in wanted.iter().enumerate() {
+        for &(axis, period) in &want[now.dims[dim].len()..] {
+            list.push(Step::Slice { axis, dim, period });
         }
     }
     Some(list)
@@ -154,6 +223,7 @@ pub fn cost(list: &[Step], from: &Spec, ty: &Type, mesh: &Mesh) -> f64 {
                 sum += bytes * (n - 1.0);
                 bytes *= n;
             }
+            Step::Exchange { .. } => sum += bytes * (n - 1.0) / n,
             Step::Slice { .. } => bytes /= n,
         }
     }
@@ -178,23 +248,39 @@ impl Moving<'_> {
                 now.partial.retain(|(a, _)| *a != axis);
                 exchange.all_reduce(g, x, axis, how, site)
             }
-            Step::Scatter { axis, dim, how } => {
+            Step::Scatter { axis, dim, how, period } => {
                 now.partial.retain(|(a, _)| *a != axis);
-                now.dims[dim].push(axis);
-                exchange.reduce_scatter(g, x, axis, dim, how, site)
+                now.push(dim, axis, period);
+                let dealt = self.reordered(g, x, dim, (axis, period), true)?;
+                exchange.reduce_scatter(g, dealt, axis, dim, how, site)
             }
-            Step::Gather { axis, dim } => {
-                now.dims[dim].pop();
-                let whole = now.ranges(shape, mesh, rank)[dim].len();
+            Step::Gather { axis, dim, period } => {
+                now.pop(dim);
+                let whole = now.local(shape, mesh, rank)[dim];
                 let n = mesh.size(axis);
                 let sizes: Vec<usize> = (0..n).map(|i| part(whole, n, i).len()).collect();
-                exchange.all_gather(g, x, axis, dim, &sizes, site)
+                let all = exchange.all_gather(g, x, axis, dim, &sizes, site)?;
+                self.reordered(g, all, dim, (axis, period), false)
             }
-            Step::Slice { axis, dim } => {
-                let whole = now.ranges(shape, mesh, rank)[dim].len();
-                now.dims[dim].push(axis);
-                exchange.slice(g, x, axis, dim, part(whole, mesh.size(axis), mesh.coordinate(rank, axis)), site)
+            Step::Exchange { axis, from, to } => {
+                now.pop(from.0);
+                now.push(to.0, axis, to.1);
+                let dealt = self.reordered(g, x, to.0, (axis, to.1), true)?;
+                let cut = Recut { from: from.0, to: to.0, parts: mesh.size(axis) };
+                let parts = exchange.all_to_all(g, dealt, axis, cut, site)?;
+                self.reordered(g, parts, from.0, (axis, from.1), false)
+            }
+            Step::Slice { axis, dim, period } => {
+                let whole = now.local(shape, mesh, rank)[dim];
+                now.push(dim, axis, period);
+                let dealt = self.reordered(g, x, dim, (axis, period), true)?;
+                exchange.slice(g, dealt, axis, dim, part(whole, mesh.size(axis), mesh.coordinate(rank, axis)), site)
             }
         }
+    }
+    /// A dimension in the order that an axis needs, if it cuts in a zigzag.
+    fn reordered(&self, g: &mut Graph, x: Slot, dim: usize, (axis, period): Cut, is_dealt: bool) -> Result<Slot> {
+        let zigzag = Zigzag { period, ranks: self.mesh.size(axis), is_dealt };
+        if period == 0 { Ok(x) } else { self.exchange.reorder(g, x, dim, zigzag, self.site) }
     }
 }

@@ -254,7 +254,7 @@ impl Trainer<'_> {
         let Some(folder) = &mut self.checkpoints else { return Ok(()) };
         let step = rest.step;
         // Another worker may have ended before this one came to write files.
-        if parallel::rank()? > 0 && folder.steps()?.iter().any(|s| *s >= step) {
+        if !parallel::is_on_mesh()? && parallel::rank()? > 0 && folder.steps()?.iter().any(|s| *s >= step) {
             return Ok(());
         }
         if let Some(path) = folder.save_run(rest, &state, self.optimizer, is_last)? {
@@ -274,7 +274,7 @@ impl Trainer<'_> {
     /// checkpoint has failed.
     fn save_last(&mut self) -> Result<Option<PathBuf>> {
         let is_saved = self.run.saved() == Some(self.run.at().step);
-        if self.checkpoints.is_some() && !is_saved && parallel::writes_files()? {
+        if self.checkpoints.is_some() && !is_saved && parallel::saves_checkpoints()? {
             self.save(None, true)?;
         }
         let Some(folder) = &mut self.checkpoints else { return Ok(None) };
