@@ -2,8 +2,12 @@
 other's adapter, and perplexities are compared.
 
     python scripts/llm_peft.py target/release/talweg        # needs torch, transformers, peft, tokenizers
+    python scripts/llm_peft.py target/release/talweg --base FOLDER --text FILE --rows 2 --length 64 --steps 10 --lr 1e-3
+
+Without a folder, the model is a small Llama with random weights. `talweg merge` makes such a folder of a GGUF file.
 """
 
+import argparse
 import json
 import math
 import re
@@ -17,8 +21,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-ROWS, LENGTH, STEPS, LR = 4, 32, 30, 5e-3
-TEXT = ("It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, " * 4)[: ROWS * LENGTH + 1]
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, " * 40
 
 
 def tokenizer(path):
@@ -37,25 +40,45 @@ def run(*command):
     return done.stdout
 
 
-def main(talweg):
-    folder = Path(tempfile.mkdtemp())
-    base, start, ours, text = folder / "base", folder / "start", folder / "ours", folder / "text.txt"
+def random_llama(folder):
+    """A small Llama, whose tokens are bytes."""
     torch.manual_seed(0)
     config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
                          num_key_value_heads=2, max_position_embeddings=128, bos_token_id=None, eos_token_id=None)
-    LlamaForCausalLM(config).save_pretrained(base)
-    ids = torch.tensor(tokenizer(base).encode(TEXT).ids)
-    assert len(ids) == ROWS * LENGTH + 1
-    text.write_text(TEXT)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer(folder)
+    return folder
+
+
+def cut(made, text, tokens):
+    """The beginning of a text that has so many tokens, and they."""
+    for end in range(len(text)):
+        ids = made.encode(text[:end], add_special_tokens=False).ids
+        if len(ids) == tokens:
+            return text[:end], ids
+    sys.exit(f"no beginning of the text has {tokens} tokens")
+
+
+def main(o):
+    talweg, rows, length, steps, lr = o.talweg, o.rows, o.length, o.steps, o.lr
+    folder = Path(tempfile.mkdtemp())
+    base, start, ours, text = folder / "base", folder / "start", folder / "ours", folder / "text.txt"
+    base = Path(o.base) if o.base else random_llama(base)
+    torch.manual_seed(0)
+    made = Tokenizer.from_file(str(base / "tokenizer.json"))
+    whole = Path(o.text).read_text() if o.text else TEXT
+    own_text, ids = cut(made, whole, rows * length + 1)
+    ids = torch.tensor(ids)
+    text.write_text(own_text)
     lora = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], lora_dropout=0.0, task_type="CAUSAL_LM")
     model = get_peft_model(LlamaForCausalLM.from_pretrained(base), lora)
     model.save_pretrained(start)
 
-    x, y = ids[:-1].reshape(ROWS, LENGTH), ids[1:].reshape(ROWS, LENGTH)
+    x, y = ids[:-1].reshape(rows, length), ids[1:].reshape(rows, length)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=LR, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
     theirs = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         loss = torch.nn.functional.cross_entropy(model(x).logits.flatten(0, 1), y.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -63,8 +86,8 @@ def main(talweg):
         optimizer.step()
         theirs.append(loss.item())
 
-    said = run(talweg, "finetune", base, "--data", text, "--init", start, "--steps", STEPS, "--batch", ROWS, "--length", LENGTH,
-               "--lr", LR, "--held-out", 0, "--out", ours)
+    said = run(talweg, "finetune", base, "--data", text, "--init", start, "--steps", steps, "--batch", rows, "--length", length,
+               "--lr", lr, "--held-out", 0, "--out", ours)
     losses = {int(s): float(v) for s, v in re.findall(r"step +(\d+) +loss ([\d.]+)", said)}
     print("step   PEFT     Talweg")
     for step, loss in losses.items():
@@ -74,24 +97,32 @@ def main(talweg):
     def perplexity(adapter):
         loaded = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(base), adapter)
         with torch.no_grad():
-            logprobs = loaded(ids[None, :LENGTH]).logits[0].log_softmax(-1)
-        own = logprobs[torch.arange(LENGTH - 1), ids[1:LENGTH]]
-        return math.exp(-own[LENGTH // 2:].mean().item())
+            logprobs = loaded(ids[None, :length]).logits[0].log_softmax(-1)
+        own = logprobs[torch.arange(length - 1), ids[1:length]]
+        return math.exp(-own[length // 2:].mean().item())
 
     model.save_pretrained(folder / "peft")
-    (folder / "first.txt").write_text(TEXT[:LENGTH])
+    (folder / "first.txt").write_text(cut(made, whole, length)[0])
     results = {"loss": worst}
     for adapter in (ours, folder / "peft"):
-        said = run(talweg, "evaluate", base, "--text", folder / "first.txt", "--length", LENGTH, "--lora", adapter)
+        said = run(talweg, "evaluate", base, "--text", folder / "first.txt", "--length", length, "--lora", adapter)
         own = float(re.search(r"perplexity ([\d.]+)", said)[1])
         results[adapter.name] = abs(own / perplexity(adapter) - 1)
     merged = folder / "merged"
     run(talweg, "merge", base, "--lora", ours, "--out", merged)
-    both = [run(talweg, "evaluate", *m, "--text", folder / "first.txt", "--length", LENGTH) for m in ([merged], [base, "--lora", ours])]
+    both = [run(talweg, "evaluate", *m, "--text", folder / "first.txt", "--length", length) for m in ([merged], [base, "--lora", ours])]
     results["merged"] = abs(float(re.search(r"perplexity ([\d.]+)", both[0])[1]) / float(re.search(r"perplexity ([\d.]+)", both[1])[1]) - 1)
     print(json.dumps(results))
     sys.exit(not (worst < 2e-3 and all(v < 1e-3 for k, v in results.items() if k != "loss")))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("talweg", help="the command")
+    parser.add_argument("--base", help="a folder with a Llama")
+    parser.add_argument("--text", help="a text to learn")
+    parser.add_argument("--rows", type=int, default=4)
+    parser.add_argument("--length", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--lr", type=float, default=5e-3)
+    main(parser.parse_args())

@@ -26,6 +26,7 @@ files! {
     paged,
     quant,
     resample,
+    rope,
     scan,
 }
 

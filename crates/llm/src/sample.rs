@@ -4,6 +4,7 @@
 use crate::constrain::Mask;
 use ir::{Error, Result};
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// How tokens are drawn. The defaults change nothing and draw from the model's distribution.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,55 +166,101 @@ impl Sampling {
         }
     }
 
-    /// A draw from what the cuts leave. Tokens are ordered by probability, then by number.
+    /// A draw from what the cuts leave, in the order of tokens if there are none, else by probability, then by number.
     fn drawn(&self, z: &[f32], greatest: u32, position: usize) -> u32 {
-        let max = z[greatest as usize];
-        let weight = |t: u32| ((z[t as usize] - max) as f64 / self.temperature as f64).exp();
-        let least = if self.min_p > 0.0 { self.min_p as f64 } else { 0.0 };
-        let mut kept: Vec<(u32, f64)> =
-            (0..z.len() as u32).map(|t| (t, weight(t))).filter(|(_, w)| *w > 0.0 && *w >= least).collect();
-        let by_weight = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if self.top_k > 0 && self.top_k < kept.len() {
-            kept.select_nth_unstable_by(self.top_k - 1, by_weight);
-            kept.truncate(self.top_k);
+        WEIGHTS.with_borrow_mut(|w| {
+            let max = z[greatest as usize];
+            weights(z, max, 1.0 / self.temperature, self.min_p, w);
+            let share = uniform(self.seed, position as u64);
+            if self.top_k == 0 && self.top_p >= 1.0 {
+                return in_order(w, share).unwrap_or(greatest);
+            }
+            let kept = self.cut(w);
+            let mut left = share * kept.iter().map(|k| k.1 as f64).sum::<f64>();
+            for (token, w) in &kept {
+                left -= *w as f64;
+                if left < 0.0 {
+                    return *token;
+                }
+            }
+            kept.last().map_or(greatest, |k| k.0)
+        })
+    }
+
+    /// The tokens that `top_k` and `top_p` leave, the likeliest first.
+    fn cut(&self, w: &[f32]) -> Vec<(u32, f32)> {
+        // Weights are counted by their leading bits, so that only those that may stay are sorted.
+        let bucket = |w: f32| (w.to_bits() >> 20) as usize;
+        let mut buckets = vec![(0usize, 0.0f64); bucket(1.0) + 1];
+        for x in w.iter().filter(|x| **x > 0.0) {
+            let b = &mut buckets[bucket(x.min(1.0))];
+            *b = (b.0 + 1, b.1 + *x as f64);
         }
-        kept.sort_unstable_by(by_weight);
+        let total: f64 = buckets.iter().map(|b| b.1).sum();
+        let (mut count, mut sum) = (0, 0.0);
+        let is_enough = |b: &(usize, f64)| {
+            (count, sum) = (count + b.0, sum + b.1);
+            if self.top_k > 0 { count >= self.top_k } else { sum >= self.top_p as f64 * total }
+        };
+        let least = buckets.len() - 1 - buckets.iter().rev().position(is_enough).unwrap_or(buckets.len() - 1);
+        let is_in = |(_, w): &(u32, f32)| *w > 0.0 && bucket(w.min(1.0)) >= least;
+        let mut kept: Vec<(u32, f32)> = (0u32..).zip(w.iter().copied()).filter(is_in).collect();
+        kept.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let total = if self.top_k > 0 {
+            kept.truncate(self.top_k);
+            kept.iter().map(|k| k.1 as f64).sum()
+        } else {
+            total
+        };
         if self.top_p < 1.0 {
-            let total: f64 = kept.iter().map(|k| k.1).sum();
             let mut sum = 0.0;
-            let enough = |k: &(u32, f64)| {
-                sum += k.1;
+            let enough = |k: &(u32, f32)| {
+                sum += k.1 as f64;
                 sum >= self.top_p as f64 * total
             };
             let n = kept.iter().position(enough).map_or(kept.len(), |i| i + 1);
             kept.truncate(n);
         }
-        let total: f64 = kept.iter().map(|k| k.1).sum();
-        let mut left = uniform(self.seed, position as u64) * total;
-        for (token, w) in &kept {
-            left -= w;
+        kept
+    }
+}
+
+thread_local! {
+    /// Weights of a draw: as many as there are tokens.
+    static WEIGHTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The token at this share of the sum of all weights.
+fn in_order(w: &[f32], share: f64) -> Option<u32> {
+    const PART: usize = 1024;
+    let sum = |part: &[f32]| {
+        let mut lanes = [0.0f64; 8];
+        part.chunks(8).for_each(|x| x.iter().zip(&mut lanes).for_each(|(x, to)| *to += *x as f64));
+        lanes.iter().sum::<f64>()
+    };
+    let sums: Vec<f64> = w.chunks(PART).map(sum).collect();
+    let mut left = share * sums.iter().sum::<f64>();
+    let mut last = None;
+    for (i, part) in w.chunks(PART).enumerate() {
+        if left >= sums[i] && i + 1 < sums.len() {
+            left -= sums[i];
+            continue;
+        }
+        for (j, x) in part.iter().enumerate().filter(|(_, x)| **x > 0.0) {
+            last = Some((i * PART + j) as u32);
+            left -= *x as f64;
             if left < 0.0 {
-                return *token;
+                return last;
             }
         }
-        kept.last().map_or(greatest, |k| k.0)
     }
+    last
 }
 
 /// The greatest, the first of equals; `None` if all are NaN or −∞.
 fn most(z: &[f32]) -> Option<u32> {
     let max = greatest(z);
-    z.iter().position(|x| *x == max).filter(|_| max > f32::NEG_INFINITY).map(|t| t as u32)
-}
-
-/// The greatest number, in vectors; −∞ if there is none.
-fn greatest(z: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; 16];
-    let (whole, rest) = z.as_chunks::<16>();
-    for x in whole {
-        (0..16).for_each(|i| lanes[i] = if x[i] > lanes[i] { x[i] } else { lanes[i] });
-    }
-    rest.iter().chain(&lanes).fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m })
+    if max > f32::NEG_INFINITY { place(z, max).map(|t| t as u32) } else { None }
 }
 
 /// The `n` greatest, in order.
@@ -230,19 +277,96 @@ fn likeliest(z: &[f32], n: usize) -> Vec<u32> {
     order
 }
 
+/// Functions over all logits, compiled for the vectors of this machine: a vocabulary is long. No result depends on
+/// how wide they are.
+macro_rules! vectorized {
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $t:ty),*) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(unsafe_code)]
+        fn $name($($arg: $t),*) $(-> $ret)? {
+            #[inline(always)]
+            fn plain($($arg: $t),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            fn avx512($($arg: $t),*) $(-> $ret)? {
+                plain($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn avx2($($arg: $t),*) $(-> $ret)? {
+                plain($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::is_x86_feature_detected as has;
+                if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+                    // SAFETY: the machine has the instructions.
+                    return unsafe { avx512($($arg),*) };
+                }
+                if has!("avx2") {
+                    // SAFETY: as above.
+                    return unsafe { avx2($($arg),*) };
+                }
+            }
+            plain($($arg),*)
+        }
+    };
+}
+
+vectorized! {
+    /// The greatest number; −∞ if there is none.
+    fn greatest(z: &[f32]) -> f32 {
+        let mut lanes = [f32::NEG_INFINITY; 64];
+        let (whole, rest) = z.as_chunks::<64>();
+        for x in whole {
+            (0..64).for_each(|i| lanes[i] = if x[i] > lanes[i] { x[i] } else { lanes[i] });
+        }
+        rest.iter().chain(&lanes).fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m })
+    }
+}
+
+vectorized! {
+    /// Where a number is first.
+    fn place(z: &[f32], x: f32) -> Option<usize> {
+        let is_in = |part: &[f32]| part.iter().fold(false, |any, y| any | (*y == x));
+        let part = z.chunks(256).position(is_in)?;
+        z[part * 256..].iter().position(|y| *y == x).map(|i| part * 256 + i)
+    }
+}
+
+/// log Σ eᶻ.
 fn log_sum_exp(z: &[f32]) -> f32 {
     let max = greatest(z);
-    let mut total = 0.0f64;
-    for part in z.chunks(4096) {
-        let mut lanes = [0.0f32; 16];
-        let (whole, rest) = part.as_chunks::<16>();
-        for x in whole {
-            (0..16).for_each(|i| lanes[i] += exp(x[i] - max));
+    max + sum_exp(z, max).ln() as f32
+}
+
+vectorized! {
+    /// Σ e^(z - max).
+    fn sum_exp(z: &[f32], max: f32) -> f64 {
+        let mut total = 0.0f64;
+        for part in z.chunks(4096) {
+            let mut lanes = [0.0f32; 16];
+            let (whole, rest) = part.as_chunks::<16>();
+            for x in whole {
+                (0..16).for_each(|i| lanes[i] += exp(x[i] - max));
+            }
+            total += lanes.iter().map(|x| *x as f64).sum::<f64>();
+            total += rest.iter().map(|x| exp(*x - max) as f64).sum::<f64>();
         }
-        total += lanes.iter().map(|x| *x as f64).sum::<f64>();
-        total += rest.iter().map(|x| exp(*x - max) as f64).sum::<f64>();
+        total
     }
-    max + total.ln() as f32
+}
+
+vectorized! {
+    /// e^((z - max) · inverse), or 0 if that is less than `least`, too small for a float, or NaN.
+    fn weights(z: &[f32], max: f32, inverse: f32, least: f32, to: &mut Vec<f32>) {
+        to.clear();
+        to.extend(z.iter().map(|z| {
+            let x = (*z - max) * inverse;
+            let w = exp(x);
+            if x > -87.0 && w >= least { w } else { 0.0 }
+        }));
+    }
 }
 
 /// eˣ for x ≤ 0, to about one unit of the last place: a polynomial around the nearest power of two. Compilers make
@@ -251,7 +375,10 @@ fn log_sum_exp(z: &[f32]) -> f32 {
 fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let x = if x > -87.0 { x } else { -87.0 };
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    // The nearest integer is then in the low bits.
+    let rounded = x * std::f32::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
+    let power = rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23;
     // ln 2 in two parts, of which the first times n is exact.
     let r = (x - n * 0.693_359_4) - n * -2.121_944_4e-4;
     let p = 1.987_569_1e-4;
@@ -261,7 +388,7 @@ fn exp(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let y = p * r * r + r + 1.0;
-    y * f32::from_bits(((n as i32 + 127) << 23) as u32)
+    y * f32::from_bits(power)
 }
 
 /// A number in [0, 1) that depends on the seed and the position alone.
@@ -324,6 +451,39 @@ mod tests {
         // The likeliest two have 0.64 + 0.24 of the whole.
         near(&shares(&Sampling { top_p: 0.8, ..Sampling::default() }, &LOGITS, &[]), &want);
         near(&shares(&Sampling { min_p: 0.3, ..Sampling::default() }, &LOGITS, &[]), &want);
+    }
+
+    #[test]
+    fn cuts_keep_what_sorting_everything_keeps() {
+        for seed in 0..40u64 {
+            let n = 1 + (uniform(seed, 1) * 3000.0) as usize;
+            // Some weights are equal, and some are zero.
+            let w: Vec<f32> = (0..n).map(|i| (uniform(seed, i as u64 + 2) * 50.0).floor() as f32 - 49.0).collect();
+            let w: Vec<f32> = w.iter().map(|x| if *x < -40.0 { 0.0 } else { x.exp() }).collect();
+            for (top_k, top_p) in [(0, 0.9), (0, 0.1), (0, 0.9999), (1, 1.0), (7, 1.0), (50, 0.5), (5000, 0.95)] {
+                let mut want: Vec<(u32, f32)> = (0u32..).zip(w.iter().copied()).filter(|x| x.1 > 0.0).collect();
+                want.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                want.truncate(if top_k > 0 { top_k } else { n });
+                let total: f64 = want.iter().map(|x| x.1 as f64).sum();
+                let before = |i: usize| want[..i].iter().map(|x| x.1 as f64).sum::<f64>();
+                let count = (0..want.len()).filter(|i| before(*i) < top_p as f64 * total * (1.0 - 1e-12)).count();
+                want.truncate(if top_p < 1.0 { count } else { n });
+                let got = Sampling { top_k, top_p, ..Sampling::default() }.cut(&w);
+                assert_eq!(got, want, "seed {seed}, {n} tokens, top_k {top_k}, top_p {top_p}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_vocabulary_is_drawn_by_its_shares() {
+        // Weights 0, 1, 2 in turn, over several parts.
+        let w: Vec<f32> = (0..3001).map(|i| (i % 3) as f32).collect();
+        let mut counts = [0.0; 3];
+        (0..20_000).for_each(|i| counts[in_order(&w, i as f64 / 20_000.0).unwrap() as usize % 3] += 1.0 / 20_000.0);
+        near(&counts, &[0.0, 1.0 / 3.0, 2.0 / 3.0]);
+        assert_eq!((in_order(&w, 0.0), in_order(&w, 1.0), in_order(&[0.0; 5], 0.5)), (Some(1), Some(2999), None));
+        let z: Vec<f32> = (0..1000).map(|i| ((i * 37) % 1000) as f32).collect();
+        assert_eq!((most(&z), z[27]), (Some(27), 999.0));
     }
 
     #[test]

@@ -149,16 +149,43 @@ struct Rows {
     heads: usize,
     /// Bytes of a head.
     bytes: usize,
+    dtype: DType,
 }
 
 impl Rows {
     fn new(o: &Operand, stored: Stored, bases: Bases) -> Rows {
         let bytes = o.ty.shape[3] * o.ty.dtype.size();
-        Rows { p: Shared::new(o.first(bases)), stored, heads: o.ty.shape[2], bytes }
+        Rows { p: Shared::new(o.first(bases)), stored, heads: o.ty.shape[2], bytes, dtype: o.ty.dtype }
+    }
+}
+
+impl Rows {
+    /// # Safety
+    /// The rows of a cache from a slot on are valid for reading.
+    unsafe fn widen_rows<T: Narrow>(&self, from: *const u8, count: usize, to: &mut [f32], [d, row]: [usize; 2]) {
+        for (i, to) in to.chunks_mut(row).take(count).enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = from.add(i * self.heads * self.bytes).cast::<T>();
+                T::widen(from, to[..d].as_mut_ptr(), d);
+            }
+        }
     }
 }
 
 impl Cache for Rows {
+    fn read_rows(&self, [slot, count]: [usize; 2], head: usize, to: &mut [f32], [d, row]: [usize; 2]) {
+        // The types of most caches are read without a call for every row.
+        // SAFETY: as below.
+        unsafe {
+            let from = self.p.get().add((slot * self.heads + head) * self.bytes);
+            match self.dtype {
+                DType::F16 if const { ir::is_linked("f16") } => self.widen_rows::<f16>(from, count, to, [d, row]),
+                DType::BF16 if const { ir::is_linked("bf16") } => self.widen_rows::<bf16>(from, count, to, [d, row]),
+                _ => (0..count).for_each(|i| self.read(slot + i, head, &mut to[i * row..][..d])),
+            }
+        }
+    }
     fn read(&self, slot: usize, head: usize, to: &mut [f32]) {
         let at = (slot * self.heads + head) * self.bytes;
         // SAFETY: slots and heads are those of the cache, which nobody writes meanwhile.

@@ -13,6 +13,7 @@ use crate::vmath::simd::{Isa, Vector};
 #[cfg(target_arch = "x86_64")]
 use crate::vmath::{Level, level};
 use crate::vmath::{dispatch, f32s};
+use std::ops::Range;
 
 #[cfg(test)]
 #[path = "paged_tests.rs"]
@@ -26,11 +27,17 @@ const SEGMENT: usize = 512;
 const RUN: usize = 32;
 /// Rows that a product is computed for at a time.
 const STRIP: usize = 4;
+/// Elements of partial results that one thread finishes sooner than it wakes others.
+const SERIAL: usize = 1 << 15;
 
 /// Rows of a paged cache as f32.
 pub trait Cache: Sync {
     /// Copies the row of head `head` at slot `slot`.
     fn read(&self, slot: usize, head: usize, to: &mut [f32]);
+    /// Copies the rows of `count` slots from `slot` on, of `d` elements, to rows that are `row` elements apart.
+    fn read_rows(&self, [slot, count]: [usize; 2], head: usize, to: &mut [f32], [d, row]: [usize; 2]) {
+        (0..count).for_each(|i| self.read(slot + i, head, &mut to[i * row..][..d]));
+    }
 }
 
 /// A batch of queries.
@@ -101,7 +108,7 @@ impl Paged<'_> {
         runs
     }
     /// The segments of which a run sees a key.
-    fn segments(&self, r: &Run) -> std::ops::Range<usize> {
+    fn segments(&self, r: &Run) -> Range<usize> {
         let end = (r.position + r.count).min(self.reach * self.block_size);
         let first = if self.window > 0 { (r.position + 1).saturating_sub(self.window) } else { 0 };
         first / SEGMENT..end.div_ceil(SEGMENT)
@@ -142,7 +149,7 @@ impl Paged<'_> {
             let rows = unsafe { to.slice(task.at * width, run.count * self.group() * width) };
             self.segment(run, task, [k, v], query, rows);
         });
-        pool::parallel_for(runs.len() * self.kv_heads, &|t| {
+        let finish = |t: usize| {
             let (run, head) = (&runs[t / self.kv_heads], t % self.kv_heads);
             let (count, segments) = (run.count * self.group(), self.segments(run).len());
             let first = firsts[t / self.kv_heads] + head * segments * count;
@@ -162,7 +169,13 @@ impl Paged<'_> {
                 total[..self.d].iter_mut().for_each(|x| *x *= factor);
                 write(run.token + row / self.group(), head * self.group() + row % self.group(), &total[..self.d]);
             }
-        });
+        };
+        let parts = runs.len() * self.kv_heads;
+        if rows * width < SERIAL {
+            (0..parts).for_each(finish)
+        } else {
+            pool::parallel_for(parts, &finish)
+        }
         let seen: usize = runs.iter().map(|r| r.count).sum();
         if seen < self.sequences.len() {
             self.write_padding(&runs, write);
@@ -210,8 +223,10 @@ impl Paged<'_> {
             row.fill(0.0);
             row[padded] = f32::NEG_INFINITY;
         }
-        rows_k.fill(0.0);
-        rows_v.fill(0.0);
+        if d < padded {
+            rows_k.fill(0.0);
+            rows_v.fill(0.0);
+        }
         let table = &self.tables[run.sequence * self.reach..][..self.reach];
         let end = (run.position + run.count).min(self.reach * self.block_size).min((task.segment + 1) * SEGMENT);
         let seen = if self.window > 0 { (run.position + 1).saturating_sub(self.window) } else { 0 };
@@ -228,12 +243,14 @@ impl Paged<'_> {
                     product(a, kt.ptr(), TILE, TILE, scores.as_mut_ptr().add(s * TILE), TILE);
                 }
             }
+            let is_whole = is_valid[..keys].iter().all(|v| *v);
             for row in 0..count {
                 let position = run.position + row / group;
-                let is_seen = |j: usize| {
-                    is_valid[j] && first + j <= position && (self.window == 0 || first + j + self.window > position)
-                };
-                self.weigh(&mut scores[row * TILE..][..TILE], is_seen, &mut rows[row * width..][..width]);
+                let end = keys.min((position + 1).saturating_sub(first));
+                let begin = if self.window == 0 { 0 } else { (position + 1).saturating_sub(first + self.window) };
+                let scores = &mut scores[row * TILE..][..TILE];
+                let holes = (!is_whole).then_some(&is_valid[..keys]);
+                self.weigh(scores, begin.min(end)..end, holes, &mut rows[row * width..][..width]);
             }
             for s in (0..count).step_by(STRIP) {
                 // SAFETY: as above; the rows behind the last are computed in a copy.
@@ -258,48 +275,87 @@ impl Paged<'_> {
     ) -> [bool; TILE] {
         let padded = self.padded();
         let mut is_valid = [false; TILE];
-        for j in 0..keys {
+        let mut j = 0;
+        while j < keys {
+            // As many as lie side by side in a block.
             let p = first + j;
-            let block = usize::try_from(table[p / self.block_size]).ok().filter(|b| *b < self.blocks);
-            let (to_k, to_v) = (&mut rows_k[j * padded..][..self.d], &mut rows_v[j * padded..][..self.d]);
-            if let Some(b) = block.filter(|_| p >= seen) {
-                is_valid[j] = true;
-                k.read(b * self.block_size + p % self.block_size, head, to_k);
-                v.read(b * self.block_size + p % self.block_size, head, to_v);
-            } else {
-                to_k.fill(0.0);
-                to_v.fill(0.0);
+            let (block, at) = (p / self.block_size, p % self.block_size);
+            let mut count = (self.block_size - at).min(keys - j);
+            if p < seen {
+                count = count.min(seen - p);
             }
+            let block = usize::try_from(table[block]).ok().filter(|b| *b < self.blocks && p >= seen);
+            let (to_k, to_v) = (&mut rows_k[j * padded..], &mut rows_v[j * padded..]);
+            if let Some(b) = block {
+                is_valid[j..j + count].fill(true);
+                let slots = [b * self.block_size + at, count];
+                k.read_rows(slots, head, to_k, [self.d, padded]);
+                v.read_rows(slots, head, to_v, [self.d, padded]);
+            } else {
+                to_k[..count * padded].fill(0.0);
+                to_v[..count * padded].fill(0.0);
+            }
+            j += count;
         }
+        rows_k[keys * padded..].fill(0.0);
         is_valid
     }
 
-    /// Turns scores into weights, and brings a row's sums to the new maximum.
-    fn weigh(&self, scores: &mut [f32], is_seen: impl Fn(usize) -> bool, row: &mut [f32]) {
+    /// Turns the scores of a tile into weights, and brings a row's sums to the new maximum. Keys `seen` count, less
+    /// those that `is_valid` denies.
+    fn weigh(&self, scores: &mut [f32], seen: Range<usize>, is_valid: Option<&[bool]>, row: &mut [f32]) {
         let padded = self.padded();
         if self.softcap > 0.0 {
             scores.iter_mut().for_each(|s| *s /= self.softcap);
             f32s::inplace::tanh(scores);
             scores.iter_mut().for_each(|s| *s *= self.softcap);
         }
-        let mut most = row[padded];
-        for (j, s) in scores.iter_mut().enumerate() {
-            *s = if is_seen(j) { *s } else { f32::NEG_INFINITY };
-            most = if *s > most || s.is_nan() { *s } else { most };
+        scores[..seen.start].fill(f32::NEG_INFINITY);
+        scores[seen.end..].fill(f32::NEG_INFINITY);
+        for (is_valid, s) in is_valid.unwrap_or(&[]).iter().zip(&mut *scores) {
+            *s = if *is_valid { *s } else { f32::NEG_INFINITY };
         }
+        let before = row[padded];
+        // SAFETY: a tile of scores.
+        let most = unsafe { shift(scores.as_mut_ptr(), before) };
         if most == f32::NEG_INFINITY {
             return scores.fill(0.0);
         }
-        let mut old = [row[padded] - most];
-        scores.iter_mut().for_each(|s| *s -= most);
         f32s::inplace::exp(scores);
-        f32s::inplace::exp(&mut old);
         let mut sums = [0.0f32; 16];
         scores.chunks_exact(16).for_each(|s| (0..16).for_each(|i| sums[i] += s[i]));
         let sum: f32 = sums.into_iter().sum();
-        row[..padded].iter_mut().for_each(|x| *x *= old[0]);
-        row[padded] = most;
-        row[padded + 1] = row[padded + 1] * old[0] + sum;
+        if before != most {
+            let mut old = [before - most];
+            f32s::inplace::exp(&mut old);
+            row[..padded].iter_mut().for_each(|x| *x *= old[0]);
+            row[padded] = most;
+            row[padded + 1] *= old[0];
+        }
+        row[padded + 1] += sum;
+    }
+}
+
+dispatch! {
+    /// Subtracts the maximum of a tile of scores and `before` from the scores, and returns it. A NaN is a maximum. Where
+    /// all are -∞, they stay.
+    unsafe fn shift(scores: *mut f32, before: f32) -> f32 {
+        _I => {
+            let scores = std::slice::from_raw_parts_mut(scores, TILE);
+            let (mut lanes, mut nan) = ([f32::NEG_INFINITY; 16], [0u32; 16]);
+            for s in scores.chunks_exact(16) {
+                for i in 0..16 {
+                    lanes[i] = if s[i] > lanes[i] { s[i] } else { lanes[i] };
+                    nan[i] |= u32::from(s[i].is_nan());
+                }
+            }
+            let most = lanes.into_iter().fold(before, |m, x| if x > m { x } else { m });
+            let most = if nan.into_iter().any(|n| n > 0) { f32::NAN } else { most };
+            if most != f32::NEG_INFINITY {
+                scores.iter_mut().for_each(|s| *s -= most);
+            }
+            most
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::draft::{Drafter, looked_up};
 use super::generation::{Event, Generation, Reason, Sink, Usage};
 use super::guided::{Guided, Masks};
 use super::pace::Pace;
-use super::runner::{Batch, CacheSizes, Chosen, Runner, cache_width};
+use super::runner::{Batch, CacheSizes, Chosen, Logits, Runner, cache_width};
 use super::scheduler::{Config as Limits, Finish, Request, RequestId, Scheduler, Step, Work};
 use super::stats::Stats;
 use crate::load::LanguageModel;
@@ -351,7 +351,7 @@ impl Engine {
             return self.finish_step(UnderWay { step: step.clone(), chosen });
         }
         let logits = self.runner.run(&batch)?;
-        self.sampled(step, logits)
+        self.sampled(step, &logits)
     }
 
     /// Whether a part gets its likeliest token, whatever came before.
@@ -394,12 +394,11 @@ impl Engine {
     }
 
     /// Draws tokens from the rows of logits and tells the clients.
-    fn sampled(&mut self, step: &Step, logits: Vec<Vec<f32>>) -> Result<()> {
-        let mut rows = logits.into_iter();
-        let mut events = Vec::new();
+    fn sampled(&mut self, step: &Step, logits: &Logits) -> Result<()> {
+        let (mut row, mut events) = (0, Vec::new());
         for w in step.work.iter().filter(|w| w.samples) {
-            let own: Vec<Vec<f32>> = rows.by_ref().take(1 + w.draft).collect();
-            events.push((w.id, self.draw(w, own)?));
+            events.push((w.id, self.draw(w, logits, row)?));
+            row += 1 + w.draft;
         }
         self.drawn(step, events)
     }
@@ -426,8 +425,8 @@ impl Engine {
     }
 
     /// The tokens of a part: one from its last logits, and one more for each token of its draft that was drawn. A draw
-    /// depends on the seed and the position alone, so drafts change no token.
-    fn draw(&mut self, w: &Work, rows: Vec<Vec<f32>>) -> Result<Drawn> {
+    /// depends on the seed and the position alone, so drafts change no token. Its logits begin at row `first`.
+    fn draw(&mut self, w: &Work, logits: &Logits, first: usize) -> Result<Drawn> {
         let (Some(s), Some(o)) = (self.scheduler.sequence(w.id), self.open.get_mut(&w.id)) else {
             return Err(Error::bug("a scheduled sequence is gone"));
         };
@@ -436,12 +435,13 @@ impl Engine {
         let most = g.tokens_max.unwrap_or(usize::MAX);
         let mut out: Vec<Sampled> = Vec::new();
         let eos = self.model.tokenizer.eos();
-        for (i, z) in rows.into_iter().enumerate() {
+        for i in 0..=w.draft {
+            let z = logits.row(first + i);
             let ends: Vec<u32> = eos.iter().chain(&g.stop_tokens).copied().collect();
             let late = if generated.len() < g.tokens_min { &ends[..] } else { &[] };
             let drawn: Result<(Sampled, bool)> = (|| {
                 let allowed = o.guided.as_mut().map(Guided::mask).transpose()?;
-                let drawn = g.sampling.sample(&z, &g.prompt, &generated, DrawLimits { allowed, late })?;
+                let drawn = g.sampling.sample(z, &g.prompt, &generated, DrawLimits { allowed, late })?;
                 let is_end = g.stop_tokens.contains(&drawn.token) || (!g.ignores_eos && eos.contains(&drawn.token));
                 if let Some(guided) = o.guided.as_mut().filter(|_| !is_end) {
                     o.is_complete = guided.consume(drawn.token, &mut self.masks)?;

@@ -1,16 +1,19 @@
 //! An engine on a thread of its own: requests come over a channel, events go to their sinks.
 
+use super::admission::Admission;
 use super::core::{Engine, Options};
 use super::generation::{Event, Generation, Sink};
 use super::scheduler::RequestId;
 use super::stats::Stats;
 use crate::load::LanguageModel;
 use ir::{Error, Result};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 enum Command {
     Add(u64, Box<Generation>, Sink),
@@ -38,6 +41,9 @@ pub struct Handle {
     next: AtomicU64,
     open: Arc<AtomicUsize>,
     open_max: usize,
+    /// Refuses requests that would wait too long, if a target is set.
+    admission: Option<Arc<Mutex<Admission>>>,
+    began: Instant,
     has_failed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -75,7 +81,13 @@ impl Handle {
         let spawned = std::thread::Builder::new().name("llm-engine".into()).spawn(work);
         let thread = Some(spawned.map_err(|e| Error::new(ir::ErrorKind::Io, e.to_string()))?);
         let next = AtomicU64::new(0);
-        Ok(Handle { model, sender, stats, length_max, next, open, open_max, has_failed, thread })
+        let (admission, began) = (None, Instant::now());
+        Ok(Handle { model, sender, stats, length_max, next, open, open_max, admission, began, has_failed, thread })
+    }
+    /// Refuses requests whose first token would come later than `target`, where `slots` sequences run at once.
+    pub fn with_target(mut self, target: Duration, slots: usize) -> Handle {
+        self.admission = Some(Arc::new(Mutex::new(Admission::new(slots, target.as_secs_f64()))));
+        self
     }
     /// The model.
     pub fn model(&self) -> &Arc<LanguageModel> {
@@ -100,14 +112,20 @@ impl Handle {
 
     /// Hands a request to the engine.
     pub fn submit(&self, g: Generation, mut sink: Sink) -> std::result::Result<Ticket, Refused> {
-        if self.open.fetch_add(1, Relaxed) >= self.open_max {
+        let others = self.open.fetch_add(1, Relaxed);
+        if others >= self.open_max || self.admission.as_ref().is_some_and(|a| !a.lock().admits(others)) {
             self.open.fetch_sub(1, Relaxed);
             return Err(Refused::Overloaded);
         }
-        let open = self.open.clone();
+        let (open, admission, began) = (self.open.clone(), self.admission.clone(), self.began);
+        let (arrived, mut is_new) = (Instant::now(), true);
         let counted: Sink = Box::new(move |event| {
+            if std::mem::take(&mut is_new) {
+                admission.iter().for_each(|a| a.lock().note_first(arrived.elapsed().as_secs_f64(), others));
+            }
             if matches!(event, Event::Done { .. } | Event::Failed(_)) {
-                open.fetch_sub(1, Relaxed);
+                let all = open.fetch_sub(1, Relaxed);
+                admission.iter().for_each(|a| a.lock().note_end(began.elapsed().as_secs_f64(), all));
             }
             sink(event)
         });
@@ -194,7 +212,7 @@ fn run(mut engine: Engine, receiver: &Receiver<Command>) -> Result<()> {
 
 fn add(engine: &mut Engine, numbers: &mut HashMap<u64, RequestId>, number: u64, g: Generation, sink: Sink) {
     // The sink is shared, so that it can be told why the request was not taken.
-    let sink = Arc::new(parking_lot::Mutex::new(sink));
+    let sink = Arc::new(Mutex::new(sink));
     let shared = sink.clone();
     match engine.add(g, Box::new(move |e| (shared.lock())(e))) {
         Ok(id) => {

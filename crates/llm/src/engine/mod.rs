@@ -1,6 +1,7 @@
 //! What serves many requests from one model. The KV cache's blocks and the scheduler are pure state machines; time,
 //! tokens and failures come in as arguments, so that seeded simulations run the code that serves.
 
+mod admission;
 mod blocks;
 mod core;
 mod draft;
@@ -12,6 +13,7 @@ mod runner;
 mod scheduler;
 mod stats;
 
+pub use admission::Admission;
 pub use blocks::{BlockHash, BlockId, BlockPool, prefix_hashes};
 pub use core::{Engine, Options, cache_type};
 pub use generation::{Event, Generation, Reason, Sink, Usage};

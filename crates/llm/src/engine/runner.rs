@@ -59,6 +59,19 @@ impl Batch {
     }
 }
 
+/// The logits of a step, where the program has left them: a copy takes longer than a draw.
+pub struct Logits {
+    all: Literal,
+    vocabulary: usize,
+}
+
+impl Logits {
+    /// The logits of row `i`.
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.all.stored::<f32>()[i * self.vocabulary..][..self.vocabulary]
+    }
+}
+
 /// The likeliest token of each row of a step. They are on the device until they are read.
 pub struct Chosen {
     /// `[2, rows]`: tokens, and their log probabilities.
@@ -213,13 +226,10 @@ impl Runner {
         Kind { rows, is_fresh: self.is_fresh(batch), is_greedy, is_whole }
     }
 
-    /// The logits `[rows, vocabulary]` of a batch, rows in order. Keys and values of its tokens are in the cache
-    /// afterwards.
-    pub fn run(&self, batch: &Batch) -> Result<Vec<Vec<f32>>> {
-        let out = self.results(batch, self.kind(batch, false), None)?;
-        let vocabulary = self.decoder.vocabulary()?;
-        let all = out.to_vec::<f32>()?;
-        Ok(all.chunks_exact(vocabulary).take(batch.rows.len()).map(<[f32]>::to_vec).collect())
+    /// The logits of a batch, rows in order. Keys and values of its tokens are in the cache afterwards.
+    pub fn run(&self, batch: &Batch) -> Result<Logits> {
+        let all = self.results(batch, self.kind(batch, false), None)?.literal()?;
+        Ok(Logits { all, vocabulary: self.decoder.vocabulary()? })
     }
 
     /// The likeliest tokens of a batch, rows in order; logits stay on the device. Tokens of the batch may be those of

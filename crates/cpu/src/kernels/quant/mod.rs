@@ -30,7 +30,7 @@ const CHUNK_ONE: usize = 256;
 /// Bytes of activations that stay in the second cache while panels pass by.
 const RESIDENT: usize = 512 * 1024;
 /// Multiplications of a task, at least; unpacking costs about as much as `UNPACK` rows.
-const TASK: usize = 1 << 18;
+const TASK: usize = 1 << 19;
 const UNPACK: usize = 6;
 
 /// A product `x wᵀ` of `m` rows of `k` with `n` rows of weights.
@@ -163,19 +163,20 @@ impl QuantizedGemm {
         let resident = (RESIDENT / (STRIP * self.k)).clamp(1, strips);
         let blocks = strips.div_ceil(resident);
         let work = (self.m.min(resident * STRIP) + UNPACK) * self.k * ROWS;
-        let group = (TASK / work).clamp(1, panels);
+        // Several tasks a thread, so that none waits long for the last.
+        let group = (TASK / work).min(blocks * panels / (8 * pool::threads())).clamp(1, panels);
         let groups = panels.div_ceil(group);
         let w = Shared::new(w.cast_mut());
         pool::parallel_for(blocks * groups, &|task| {
             let (block, group_at) = (task / groups, task % groups * group);
             let (first, last) = (block * resident, strips.min((block + 1) * resident));
-            let acc = Scratch::<f32>::new((last - first) * STRIP * ROWS);
-            let room = Room::new();
+            let room = Room::new((last - first) * STRIP * ROWS);
+            let acc = &room.sums;
             for p in group_at..panels.min(group_at + group) {
                 // SAFETY: the caller's promise; each task has its own sums and writes its own columns.
                 unsafe {
                     let rows = Rows::new(self, w.get(), p);
-                    acc.slice().fill(0.0);
+                    acc.slice()[..room.results].fill(0.0);
                     for at in (0..self.k).step_by(step) {
                         let chunk = step.min(self.k - at);
                         multiply(&Part { strips: first..last, first: at, chunk }, &rows, &room, acc.ptr());
@@ -244,17 +245,19 @@ impl Rows {
 
 /// Memory for a panel.
 struct Room {
-    words: Scratch<u32>,
-    floats: Scratch<f32>,
+    /// Results, then scales and minimums, then words: one piece, as a task may be short.
+    sums: Scratch<f32>,
+    results: usize,
 }
 
 impl Room {
-    fn new() -> Room {
-        Room { words: Scratch::new(CHUNK / 4 * ROWS), floats: Scratch::new(2 * CHUNK / 16 * ROWS) }
+    fn new(results: usize) -> Room {
+        Room { sums: Scratch::new(results + (CHUNK / 4 + 2 * CHUNK / 16) * ROWS), results }
     }
     fn panel(&self) -> Panel {
-        let scales = self.floats.ptr();
-        Panel { words: self.words.ptr(), scales, mins: scales.wrapping_add(CHUNK / 16 * ROWS) }
+        let scales = self.sums.ptr().wrapping_add(self.results);
+        let mins = scales.wrapping_add(CHUNK / 16 * ROWS);
+        Panel { words: mins.wrapping_add(CHUNK / 16 * ROWS).cast(), scales, mins }
     }
 }
 

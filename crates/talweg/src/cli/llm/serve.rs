@@ -31,6 +31,10 @@ pub struct ServeOptions {
     /// Requests that wait or run at most; more are refused.
     #[arg(long, default_value_t = 256)]
     queue_max: usize,
+    /// The first token of an accepted request comes within so many milliseconds: requests that would wait longer are
+    /// refused.
+    #[arg(long, value_name = "MS")]
+    ttft_ms: Option<u64>,
     /// Tokens that a step computes at most.
     #[arg(long, default_value_t = 256)]
     step_tokens: usize,
@@ -129,7 +133,11 @@ fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
     if let Some(path) = &o.draft_model {
         engine.set_draft_model(Arc::new(load(path, None)?), options)?;
     }
-    Handle::of(engine, o.queue_max.max(1))
+    let handle = Handle::of(engine, o.queue_max.max(1))?;
+    Ok(match o.ttft_ms {
+        Some(ms) => handle.with_target(Duration::from_millis(ms), options.sequences_max),
+        None => handle,
+    })
 }
 
 /// Serves until SIGINT or SIGTERM.
