@@ -140,7 +140,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     parsed => return Ok(parsed),
                 }
                 if !std::mem::replace(&mut has_begun, true) {
-                    limit = tokio::time::Instant::now() + listen::HEAD_REST_TIMEOUT;
+                    limit = tokio::time::Instant::now() + self.app.options.head_timeout;
                 }
             }
             self.buffer.reserve(self.read_len);

@@ -58,7 +58,15 @@ impl CostCurve {
     /// are interpolated, larger ones grow in proportion, smaller ones cost what the least costs. `None` before the
     /// first measurement.
     pub fn estimate_us(&self, size: usize) -> Option<u64> {
-        let cost = |p: &Point| p.mean_us + 2.0 * p.deviation_us;
+        self.at(size, |p| p.mean_us + 2.0 * p.deviation_us)
+    }
+
+    /// The time that a batch of this size takes on average, and by how much it rarely exceeds that.
+    pub fn mean_and_spread_us(&self, size: usize) -> Option<(u64, u64)> {
+        Some((self.at(size, |p| p.mean_us)?, self.at(size, |p| 2.0 * p.deviation_us)?))
+    }
+
+    fn at(&self, size: usize, cost: impl Fn(&Point) -> f64) -> Option<u64> {
         let above = self.points.range(size..).next();
         let below = self.points.range(..size).next_back();
         let us = match (below, above) {

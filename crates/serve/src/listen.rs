@@ -31,8 +31,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take for the head of a request, from the answer before on. Longer than load balancers keep idle
 /// connections (60 s), or they would send a request into one that is being closed.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// How long a client may take for the rest of a head whose first bytes have come.
-pub(crate) const HEAD_REST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 

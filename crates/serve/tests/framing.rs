@@ -205,6 +205,18 @@ fn a_refused_request_is_not_asked_for_its_body() {
     assert_eq!(status, 404, "{head}");
 }
 
+/// A client that sends its head byte by byte holds a connection for a bounded time. An idle one may wait longer.
+#[test]
+fn a_head_that_does_not_end_is_not_waited_for() {
+    let (_dir, options) = repository();
+    let server = Running::start(Options { head_timeout: Duration::from_millis(200), ..options });
+    let (mut idle, mut slow) = (Kept::new(&server), Kept::new(&server));
+    slow.stream.write_all(&LIVE.as_bytes()[..20]).unwrap();
+    assert!(slow.is_closed());
+    idle.stream.write_all(LIVE.as_bytes()).unwrap();
+    assert_eq!(idle.answer().0, 200);
+}
+
 /// The answer to a request whose body is too large arrives, although the client still sends: the socket is not reset.
 #[test]
 fn an_answer_is_not_lost_when_the_connection_closes() {
