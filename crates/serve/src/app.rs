@@ -45,6 +45,8 @@ pub struct Options {
     pub peers: Option<Peers>,
     /// Bytes of a request at most, compressed or not.
     pub body_max: usize,
+    /// How long a client may take for the rest of a head whose first bytes have come.
+    pub head_timeout: Duration,
     /// How long a client may take to send a request, and how long an answer may take.
     pub request_timeout: Duration,
     /// A step longer than this makes the server unready.
@@ -74,6 +76,7 @@ impl Default for Options {
             is_pinned: false,
             peers: None,
             body_max: 64 << 20,
+            head_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(60),
             watchdog: Duration::from_secs(30),
             drain: Duration::from_secs(30),

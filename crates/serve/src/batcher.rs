@@ -201,10 +201,11 @@ impl Batcher {
         let budget = (inside_us as f64 * self.governor.factor * BATCH_SHARE) as u64;
         self.cost.size_within(budget, self.policy.batch_max)
     }
-    /// What the front end needs to know to refuse what would come too late: the time of a full batch and its rows.
-    pub fn full_batch(&self) -> (u64, usize) {
+    /// What the front end needs to know to refuse what would come too late.
+    pub fn full_batch(&self) -> FullBatch {
         let rows = self.rows_max();
-        (self.cost.estimate_us(rows).unwrap_or(0), rows)
+        let (us, spread_us) = self.cost.mean_and_spread_us(rows).unwrap_or((0, 0));
+        FullBatch { us, spread_us, rows }
     }
 
     /// What to do at this time. `compiled` lists the compiled sizes of a group, in order. The requests of a batch to
@@ -275,6 +276,17 @@ pub fn rung(rows: usize) -> usize {
     rows.next_multiple_of(step)
 }
 
+/// A batch as large as batches may be now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FullBatch {
+    /// The time that it takes on average.
+    pub us: u64,
+    /// By how much it rarely exceeds that.
+    pub spread_us: u64,
+    /// Its rows.
+    pub rows: usize,
+}
+
 /// What waits and runs on an engine, as the front end sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
@@ -288,10 +300,8 @@ pub struct Load {
     pub others_us: u64,
     /// What is left of the running batch.
     pub running_us: u64,
-    /// Time of a full batch of the model.
-    pub batch_us: u64,
-    /// Rows of a full batch.
-    pub batch_rows: usize,
+    /// A full batch of the model.
+    pub batch: FullBatch,
     /// The latency to keep, if it is longer than the stated one.
     pub target_us: u64,
     /// What a request waits for a thread of the front end: on its way in, and again on its way out.
@@ -326,8 +336,9 @@ const FRONT_PARTS: u64 = 5;
 /// taken whatever its batch costs, or an unreachable target would refuse all; only a front end that is late by itself
 /// refuses it.
 pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<(), Refusal> {
-    let batch_rows = load.batch_rows.max(1);
-    let before_us = (load.rows / batch_rows) as u64 * load.batch_us;
+    let batch_rows = load.batch.rows.max(1);
+    let before = (load.rows / batch_rows) as u64;
+    let before_us = before * load.batch.us;
     let wait_us = load.running_us + load.others_us + before_us;
     let refuse = |reason, retry_us: u64| Err(Refusal { reason, retry_us: retry_us.max(1000) });
     if load.requests >= policy.requests_max {
@@ -340,7 +351,9 @@ pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<(), Refusal> 
     if load.front_us > target_us / FRONT_PARTS {
         return refuse("more requests come than the server can read in time", 2 * load.front_us);
     }
-    let own_us = load.batch_us * asked.rows.max(batch_rows) as u64 / batch_rows as u64;
+    // Batches that are slower and faster than the mean make up for each other: their spread grows with the root.
+    let spread_us = (load.batch.spread_us as f64 * ((before + 1) as f64).sqrt()) as u64;
+    let own_us = load.batch.us * asked.rows.max(batch_rows) as u64 / batch_rows as u64 + spread_us;
     let engine_us = if load.rows == 0 { 0 } else { wait_us + own_us };
     let done_us = 2 * load.front_us + engine_us;
     // A tenth is for what varies: batches, and the threads of the front end.

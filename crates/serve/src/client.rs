@@ -36,6 +36,12 @@ impl Client {
     }
 
     async fn sender(&mut self) -> Result<&mut SendRequest<Full<Bytes>>, String> {
+        if self.host.starts_with("https://") {
+            return Err(format!(
+                "{}: TLS is not spoken here; use curl --cacert or tw.serve.Client(context=...)",
+                self.host
+            ));
+        }
         if self.sender.as_ref().is_none_or(SendRequest::is_closed) {
             let stream = TcpStream::connect(&self.host).await.map_err(|e| format!("{}: {e}", self.host))?;
             let _ = stream.set_nodelay(true);

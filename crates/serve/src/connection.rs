@@ -23,7 +23,7 @@ use std::io::{self, Write};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -36,6 +36,8 @@ const READ_MAX: usize = 64 << 10;
 const SOON: usize = 256 << 10;
 /// Bytes of further requests that are kept while one is being answered.
 const AHEAD_MAX: usize = 64 << 10;
+/// How long a connection that is being closed is read.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a connection ended for this module.
 pub(crate) enum End {
@@ -116,7 +118,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Target::Infer { name, version } => self.infer(&head, *name, *version).await,
             };
             if !matches!(done, Ok(true)) {
-                let _ = self.stream.shutdown().await;
+                self.close().await;
                 return End::Closed;
             }
             self.read_len = if total > READ_MAX { READ_MIN } else { total.next_power_of_two().max(READ_MIN) };
@@ -129,12 +131,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Reads a head. An error is the end: the client is gone or too slow, or the server is told to end.
     async fn head(&mut self) -> io::Result<Parsed> {
-        let limit = tokio::time::Instant::now() + listen::HEAD_TIMEOUT;
+        let mut limit = tokio::time::Instant::now() + listen::HEAD_TIMEOUT;
+        let mut has_begun = false;
         loop {
             if !self.buffer.is_empty() {
                 match parse(&self.buffer) {
                     Parsed::Partial => {}
                     parsed => return Ok(parsed),
+                }
+                if !std::mem::replace(&mut has_begun, true) {
+                    limit = tokio::time::Instant::now() + self.app.options.head_timeout;
                 }
             }
             self.buffer.reserve(self.read_len);
@@ -313,30 +319,44 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Reads what is left of the body of a request that was refused, so that its connection can be used again.
     async fn discard(&mut self) -> io::Result<()> {
-        let mut left = self.unread.take().unwrap_or(0);
-        self.unread = Some(0);
+        let left = self.unread.take().unwrap_or(0);
         let here = left.min(self.buffer.len());
         self.buffer.advance(here);
-        left -= here;
-        if left == 0 {
-            return Ok(());
+        let left = left - here;
+        if left > 0 {
+            tokio::time::timeout(DISCARD_TIMEOUT, self.skip(left)).await??;
         }
-        let read = async {
-            while left > 0 {
-                self.buffer.clear();
-                self.buffer.reserve(left.clamp(READ_MIN, READ_MAX));
-                match self.stream.read_buf(&mut self.buffer).await? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    n => {
-                        let own = n.min(left);
-                        self.buffer.advance(own);
-                        left -= own;
-                    }
+        self.unread = Some(0);
+        Ok(())
+    }
+
+    /// Reads and drops so many bytes; the buffer is empty before.
+    async fn skip(&mut self, mut left: usize) -> io::Result<()> {
+        while left > 0 {
+            self.buffer.clear();
+            self.buffer.reserve(left.clamp(READ_MIN, READ_MAX));
+            match self.stream.read_buf(&mut self.buffer).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    let own = n.min(left);
+                    self.buffer.advance(own);
+                    left -= own;
                 }
             }
-            Ok(())
-        };
-        tokio::time::timeout(DISCARD_TIMEOUT, read).await?
+        }
+        Ok(())
+    }
+
+    /// Closes the connection. What the client still sends is read for a while: closing a socket with unread bytes resets
+    /// it, and the client may then lose the answer (RFC 9112, 9.6).
+    async fn close(&mut self) {
+        let is_read = self.unread == Some(0) && self.buffer.is_empty();
+        if self.stream.shutdown().await.is_err() || is_read {
+            return;
+        }
+        self.buffer.clear();
+        // The client closes, or it is not waited for.
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, self.skip(DISCARD_MAX)).await;
     }
 
     /// Writes an answer with one system call, if the socket takes it.

@@ -514,10 +514,11 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
     let ended = now_us();
     queue.batcher.record_cost(batch.size, ended - begun);
     stats.output_us.fetch_add(ended - done, Relaxed);
-    let (batch_us, batch_rows) = queue.batcher.full_batch();
+    let full = queue.batcher.full_batch();
     let lane = &served.lanes[to.lane];
-    lane.batch_us.store(batch_us, Relaxed);
-    lane.batch_rows.store(batch_rows, Relaxed);
+    lane.batch_us.store(full.us, Relaxed);
+    lane.batch_spread_us.store(full.spread_us, Relaxed);
+    lane.batch_rows.store(full.rows, Relaxed);
     lane.target_us.store(queue.batcher.target_us(), Relaxed);
     shared.step_since_us.store(0, Relaxed);
     shared.busy_until_us.store(0, Relaxed);

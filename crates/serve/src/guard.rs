@@ -2,9 +2,10 @@
 
 use crate::app::App;
 use crate::failure::{Answered, Failure, Kind};
+use crate::head::is_host;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
@@ -158,6 +159,13 @@ fn is_open(route: &str) -> bool {
         || route.ends_with("/ServerReady")
 }
 
+/// Whether a request names its host as its version of HTTP asks (RFC 9112, 3.2).
+fn has_host(request: &Request) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    request.version() != Version::HTTP_11
+        || (hosts.next().is_some_and(|host| is_host(host.as_bytes())) && hosts.next().is_none())
+}
+
 /// The layer around all routes.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
@@ -170,6 +178,7 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let id = request.headers().get("x-request-id").cloned();
     let path = if is_grpc { request.uri().path() } else { route };
     let allowed = match &app.options.keys {
+        _ if !has_host(&request) => Err(Failure::invalid("HTTP/1.1 needs the header Host, once")),
         Some(keys) if !is_open(path) => keys.check(request.headers()).map(Some),
         _ => Ok(None),
     };

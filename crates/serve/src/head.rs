@@ -99,6 +99,12 @@ fn digits(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
+/// Whether this can be the header `Host`: a name or an address, perhaps with a port; it may be empty.
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%:[]".contains(b);
+    value.iter().all(is_plain)
+}
+
 /// The model and version of a path for inference. Escaped names are left to the routes.
 fn infer(path: &str) -> Option<(&str, Option<&str>)> {
     let middle = path.strip_prefix("/v2/models/")?.strip_suffix("/infer")?;
@@ -135,7 +141,7 @@ fn head(bytes: &[u8], len: usize, request: &httparse::Request) -> Option<Head> {
         }
         _ => return None,
     };
-    let (mut content_length, mut json_length, mut is_kept) = (None, None, true);
+    let (mut content_length, mut json_length, mut is_kept, mut hosts) = (None, None, true, 0);
     let mut kept = [None; KEPT.len()];
     for header in request.headers.iter() {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
@@ -152,6 +158,11 @@ fn head(bytes: &[u8], len: usize, request: &httparse::Request) -> Option<Head> {
             if json_length.replace(digits(header.value)?).is_some() {
                 return None;
             }
+        } else if is("host") {
+            hosts += 1;
+            if !is_host(header.value) {
+                return None;
+            }
         } else if is("connection") {
             is_kept = match header.value {
                 v if v.eq_ignore_ascii_case(b"keep-alive") => is_kept,
@@ -166,7 +177,8 @@ fn head(bytes: &[u8], len: usize, request: &httparse::Request) -> Option<Head> {
         Target::Get => content_length.unwrap_or(0) == 0,
         Target::Infer { .. } => content_length.is_some() && json_length <= content_length,
     };
-    let is_current = request.version == Some(1);
+    // Without one host the routes refuse it.
+    let is_current = request.version == Some(1) && hosts == 1;
     let (content_length, path) = (content_length.unwrap_or(0), Place::new(bytes, path.as_bytes())?);
     (is_framed && is_current).then_some(Head { len, target, path, content_length, json_length, is_kept, kept })
 }
@@ -191,7 +203,7 @@ mod tests {
         assert_eq!(head.text(text.as_bytes(), REQUEST_ID), Some("é7"));
         assert_eq!(head.named(text.as_bytes(), "authorization"), None);
         assert_eq!(&text[head.len..], "body");
-        let closing = parsed("GET /v2/models/m?x=1 HTTP/1.1\r\nconnection: close\r\n\r\n").unwrap();
+        let closing = parsed("GET /v2/models/m?x=1 HTTP/1.1\r\nhost:\r\nconnection: close\r\n\r\n").unwrap();
         assert_eq!((closing.target, closing.is_kept), (Target::Get, false));
         let cut: Vec<bool> = (0..head.len).map(|n| parse(&text.as_bytes()[..n]) == Parsed::Partial).collect();
         assert!(cut.iter().all(|is_partial| *is_partial));
@@ -224,6 +236,7 @@ mod tests {
             "inference-header-content-length: x\r\n",
             "authorization: a\r\nauthorization: b\r\n",
             " folded: 1\r\n",
+            "Host: x\r\n",
         ] {
             assert_eq!(
                 parse(post("/v2/models/m/infer", &format!("{length}{extra}")).as_bytes()),
@@ -235,9 +248,11 @@ mod tests {
             assert_eq!(parse(post("/v2/models/m/infer", bad).as_bytes()), Parsed::Other, "{bad}");
         }
         assert_eq!(parse(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Parsed::Other);
-        assert_eq!(parse(b"GET / HTTP/1.0\r\n\r\n"), Parsed::Other);
-        assert_eq!(parse(b"GET / HTTP/1.1\r\ncontent-length: 1\r\n\r\n"), Parsed::Other);
-        assert_eq!(parse(b"HEAD / HTTP/1.1\r\n\r\n"), Parsed::Other);
+        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Other, "no host");
+        assert_eq!(parse(b"GET / HTTP/1.1\r\nhost: a/b\r\n\r\n"), Parsed::Other);
+        assert_eq!(parse(b"GET / HTTP/1.0\r\nhost: x\r\n\r\n"), Parsed::Other);
+        assert_eq!(parse(b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n"), Parsed::Other);
+        assert_eq!(parse(b"HEAD / HTTP/1.1\r\nhost: x\r\n\r\n"), Parsed::Other);
         assert_eq!(parse(b"\x16\x03\x01\x02"), Parsed::Other, "TLS where none is spoken");
         assert_eq!(parse(format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_MAX)).as_bytes()), Parsed::Other);
     }

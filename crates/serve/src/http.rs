@@ -11,7 +11,7 @@ use crate::ticket::Ticket;
 use crate::{grpc, guard, openapi, packing, rest};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -88,9 +88,14 @@ fn routes() -> Router<Arc<App>> {
     for path in model("/infer") {
         router = router.route(&path, post(infer));
     }
-    router
-        .fallback(|| async { Failure::not_found("there is no such path").into_response() })
-        .method_not_allowed_fallback(not_allowed)
+    router.fallback(no_path).method_not_allowed_fallback(not_allowed)
+}
+
+async fn no_path(method: Method, uri: Uri) -> Response {
+    if method == Method::OPTIONS && uri.path() == "*" {
+        return (StatusCode::NO_CONTENT, [(header::ALLOW, "GET,HEAD,POST,OPTIONS")]).into_response();
+    }
+    Failure::not_found("there is no such path").into_response()
 }
 
 async fn not_allowed(uri: Uri) -> Response {

@@ -42,6 +42,7 @@ mod rewound;
 mod served;
 pub mod ticket;
 pub mod wire;
+mod write_timeout;
 
 pub use app::{App, Options};
 pub use failure::{Answered, Failure, Kind};

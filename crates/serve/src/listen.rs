@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::connection::{Connection, End};
 use crate::http::{peer_router, router};
 use crate::rewound::Rewound;
+use crate::write_timeout::WriteTimeout;
 use axum::Router;
 use bytes::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -30,6 +31,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take for the head of a request, from the answer before on. Longer than load balancers keep idle
 /// connections (60 s), or they would send a request into one that is being closed.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// How long a client may read nothing of an answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// TLS from a certificate chain and a key, both PEM.
 pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
@@ -189,7 +192,7 @@ async fn accept(
 }
 
 async fn connection<S>(
-    mut stream: S,
+    stream: S,
     routes: Routes,
     builder: &Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
@@ -197,6 +200,7 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let mut stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
     let before = match &routes.app {
         None => Bytes::new(),
         Some(app) => match Connection::new(&mut stream, app, &routes.router, stopped).run().await {

@@ -39,7 +39,10 @@ fn operation(summary: &str, parameters: &[&str], request: Option<&str>, answer: 
 fn schemas() -> Value {
     let string = json!({ "type": "string" });
     let shape = json!({ "type": "array", "items": { "type": "integer", "format": "int64" } });
-    let parameters = json!({ "type": "object", "additionalProperties": true });
+    let (count, flag) = (json!({ "type": "integer", "minimum": 0 }), json!({ "type": "boolean" }));
+    let parameters = json!({ "type": "object", "additionalProperties": true, "properties": {
+        "timeout": count, "priority": count, "binary_data_size": count, "binary_data": flag, "binary_data_output": flag,
+    } });
     let datatype = json!({ "type": "string", "enum": [
         "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64"
     ] });

@@ -45,6 +45,16 @@ pub enum Selector {
     Label(String),
 }
 
+impl std::fmt::Display for Selector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Selector::Latest => write!(f, "version"),
+            Selector::Version(n) => write!(f, "version {n}"),
+            Selector::Label(label) => write!(f, "label {label:?}"),
+        }
+    }
+}
+
 impl Selector {
     /// From the text of a path: a number, or nothing for the newest.
     pub fn parse(text: Option<&str>) -> Answered<Selector> {
@@ -123,7 +133,7 @@ impl Repository {
         let models = self.models.read();
         let entry = models.get(name).ok_or_else(|| Failure::not_found(format!("there is no model {name:?}")))?;
         let is_up = |v: &&Version| !matches!(v.state, State::Unavailable(_));
-        let unknown = || Failure::not_found(format!("{name} has no {selector:?}"));
+        let unknown = || Failure::not_found(format!("{name} has no {selector}"));
         let version = match selector {
             Selector::Latest => {
                 let newest = entry.versions.values().rev();

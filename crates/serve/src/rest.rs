@@ -78,6 +78,18 @@ fn json_error(e: serde_json::Error) -> Failure {
     Failure::invalid(format!("the request is not what the protocol asks: {e}"))
 }
 
+/// A parameter that is a number. One of another kind is refused: to pass it over would change what is asked for.
+fn number(name: &str, value: &Option<Value>) -> Answered<Option<u64>> {
+    let bad = || Failure::invalid(format!("the parameter {name} must be a whole number, not below 0"));
+    value.as_ref().map(|v| v.as_u64().ok_or_else(bad)).transpose()
+}
+
+/// A parameter that is true or false.
+fn flag(name: &str, value: &Option<Value>) -> Answered<Option<bool>> {
+    let bad = || Failure::invalid(format!("the parameter {name} must be true or false"));
+    value.as_ref().map(|v| v.as_bool().ok_or_else(bad)).transpose()
+}
+
 /// A request from its body. `json_length` is the header `Inference-Header-Content-Length`.
 pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> Answered<(Query, Wanted)> {
     if json_length == Some(0) {
@@ -107,16 +119,15 @@ pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> 
     if !body.is_empty() {
         return Err(Failure::invalid(format!("{} bytes follow the last tensor", body.len())));
     }
-    let number = |v: &Option<Value>| v.as_ref().and_then(Value::as_u64);
-    let flag = |v: &Option<Value>| v.as_ref().and_then(Value::as_bool);
-    let is_binary = flag(&request.parameters.binary_data_output).unwrap_or(false);
+    let own = &request.parameters;
+    let is_binary = flag("binary_data_output", &own.binary_data_output)?.unwrap_or(false);
     let output = |o: OutputTensor| {
-        let own = flag(&o.parameters.binary_data).unwrap_or(is_binary);
-        (o.name, own)
+        let own = flag("binary_data", &o.parameters.binary_data)?.unwrap_or(is_binary);
+        Ok((o.name, own))
     };
-    let outputs = request.outputs.map(|all| all.into_iter().map(output).collect());
-    let timeout = number(&request.parameters.timeout).filter(|t| *t > 0).map(Duration::from_micros);
-    let priority = number(&request.parameters.priority).map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
+    let outputs = request.outputs.map(|all| all.into_iter().map(output).collect::<Answered<_>>()).transpose()?;
+    let timeout = number("timeout", &own.timeout)?.filter(|t| *t > 0).map(Duration::from_micros);
+    let priority = number("priority", &own.priority)?.map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
     Ok((Query { inputs, timeout, priority }, Wanted { id: request.id, outputs, is_binary }))
 }
 

@@ -57,8 +57,9 @@ pub(crate) struct Lane {
     /// Rows that wait, and their work.
     pub rows: AtomicUsize,
     pub backlog_us: AtomicU64,
-    /// Time of a full batch, as the engine last measured it.
+    /// Time of a full batch, as the engine last measured it, and by how much it rarely exceeds that.
     pub batch_us: AtomicU64,
+    pub batch_spread_us: AtomicU64,
     /// Rows of a full batch.
     pub batch_rows: AtomicUsize,
     /// The latency that the engine keeps.

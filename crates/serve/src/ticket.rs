@@ -1,7 +1,7 @@
 //! Admission: room in the queue of an engine, held from the moment that the head of a request was read. So bodies that are
 //! still on their way and requests that are being decoded count as much as those that the engine already has.
 
-use crate::batcher::{Asked, Load, admit};
+use crate::batcher::{Asked, FullBatch, Load, admit};
 use crate::failure::{Answered, Failure, Kind};
 use crate::served::{Served, now_us};
 use std::sync::Arc;
@@ -184,8 +184,11 @@ fn admitted(served: &Served, shared: &Shared, lane: usize, front_us: u64, asked:
         rows: own.rows.load(Relaxed),
         others_us: shared.backlog_us.load(Relaxed).saturating_sub(own.backlog_us.load(Relaxed)),
         running_us: shared.running_us(),
-        batch_us: own.batch_us.load(Relaxed),
-        batch_rows: own.batch_rows.load(Relaxed),
+        batch: FullBatch {
+            us: own.batch_us.load(Relaxed),
+            spread_us: own.batch_spread_us.load(Relaxed),
+            rows: own.batch_rows.load(Relaxed),
+        },
         target_us: own.target_us.load(Relaxed),
         front_us,
     };

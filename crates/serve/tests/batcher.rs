@@ -1,6 +1,6 @@
 //! The batcher under simulated load: a seeded clock, arrivals and execution times; no thread, no sleep.
 
-use talweg_serve::batcher::{Asked, Batcher, Entry, Load, Policy, Step, admit, rung};
+use talweg_serve::batcher::{Asked, Batcher, Entry, FullBatch, Load, Policy, Step, admit, rung};
 
 struct Random(u64);
 
@@ -91,13 +91,11 @@ fn simulate(policy: Policy, rate: f64, seconds: f64, seed: u64) -> Outcome {
         };
         if next_arrival <= end && now >= next_arrival as u64 {
             out.offered += 1;
-            let (batch_us, rows) = batcher.full_batch();
             let load = Load {
                 requests: batcher.len(),
                 rows: batcher.len(),
                 running_us: if is_busy { free_at.saturating_sub(now) } else { 0 },
-                batch_us,
-                batch_rows: rows,
+                batch: batcher.full_batch(),
                 target_us: batcher.target_us(),
                 ..Load::default()
             };
@@ -285,12 +283,17 @@ fn queues_are_bounded() {
 #[test]
 fn what_would_come_too_late_is_refused() {
     let policy = Policy::default(); // 25 ms
-    let load = Load { requests: 5, rows: 1, running_us: 10_000, batch_us: 11_000, batch_rows: 8, ..Load::default() };
+    let batch = FullBatch { us: 11_000, spread_us: 0, rows: 8 };
+    let load = Load { requests: 5, rows: 1, running_us: 10_000, batch, ..Load::default() };
     assert!(admit(&policy, &load, ONE).is_ok(), "it joins the batch that gathers");
     assert!(admit(&policy, &Load { rows: 7, ..load }, ONE).is_ok());
     let full = admit(&policy, &Load { rows: 8, ..load }, ONE).unwrap_err();
     assert_eq!(full.retry_us, 10_000 + 2 * 11_000 - 25_000, "that batch is full: it would be the next one");
     assert!(admit(&policy, &load, Asked { rows: 16, bytes: 0 }).is_err(), "it is as long as two batches");
+    let varied = |us, spread_us, rows| Load { batch: FullBatch { us, spread_us, rows: 8 }, rows, ..load };
+    assert!(admit(&policy, &varied(11_000, 2_000, 1), ONE).is_err(), "it may take 2 ms longer");
+    assert!(admit(&policy, &varied(1_000, 2_000, 64), ONE).is_err(), "nine batches: 9 ms and three times 2 ms");
+    assert!(admit(&policy, &varied(1_000, 1_100, 64), ONE).is_ok(), "not all of them are slow at once");
     assert!(admit(&policy, &Load { others_us: 5_000, ..load }, ONE).is_err(), "another model runs first");
     assert!(admit(&policy, &Load { front_us: 3_000, ..load }, ONE).is_err(), "the front end is late, in and out");
 }
@@ -298,7 +301,7 @@ fn what_would_come_too_late_is_refused() {
 #[test]
 fn an_empty_queue_takes_a_request_whatever_it_costs() {
     let policy = Policy::default();
-    let costly = Load { batch_us: 90_000, batch_rows: 1, ..Load::default() };
+    let costly = Load { batch: FullBatch { us: 90_000, spread_us: 0, rows: 1 }, ..Load::default() };
     assert!(admit(&policy, &costly, ONE).is_ok(), "nothing runs");
     assert!(admit(&policy, &Load { requests: 1, running_us: 90_000, ..costly }, ONE).is_ok(), "nothing waits");
     assert!(admit(&policy, &Load { requests: 2, rows: 1, running_us: 90_000, ..costly }, ONE).is_err());

@@ -2,58 +2,16 @@
 
 mod harness;
 
-use harness::{Running, random, repository};
+use harness::{Kept, Running, random, repository};
 use ir::Literal;
 use model::Model;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use talweg_serve::Options;
 use talweg_serve::batcher::Policy;
 
 const INFER: &str = "/v2/models/mlp/infer";
-
-/// A connection that is kept open.
-struct Kept {
-    stream: TcpStream,
-    read: Vec<u8>,
-}
-
-impl Kept {
-    fn new(server: &Running) -> Kept {
-        let stream = TcpStream::connect(server.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Kept { stream, read: Vec::new() }
-    }
-    /// The next answer: its status, head and body.
-    fn answer(&mut self) -> (u16, String, Vec<u8>) {
-        let mut bytes = [0; 4096];
-        let mut more = |read: &mut Vec<u8>| {
-            let n = self.stream.read(&mut bytes).unwrap();
-            assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(read));
-            read.extend_from_slice(&bytes[..n]);
-        };
-        let end = loop {
-            match self.read.windows(4).position(|w| w == b"\r\n\r\n") {
-                Some(at) => break at + 4,
-                None => more(&mut self.read),
-            }
-        };
-        let head = String::from_utf8(self.read[..end].to_vec()).unwrap().to_lowercase();
-        let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")).unwrap().parse::<usize>().unwrap();
-        while self.read.len() < end + length {
-            more(&mut self.read);
-        }
-        let rest = self.read.split_off(end + length);
-        let body = std::mem::replace(&mut self.read, rest)[end..].to_vec();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
-    }
-    fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 16]), Ok(0) | Err(_))
-    }
-}
 
 /// A request with its tensor as bytes: head and body.
 fn request(x: &Literal, headers: &str) -> (Vec<u8>, Vec<u8>) {

@@ -82,13 +82,11 @@ struct Server {
 
 impl Server {
     fn admit(&self, now: u64) -> bool {
-        let (batch_us, batch_rows) = self.batcher.full_batch();
         let load = Load {
             requests: self.arrived.len(),
             rows: self.batcher.len(),
             running_us: if self.running.is_empty() { 0 } else { self.engine_free_at.saturating_sub(now) },
-            batch_us,
-            batch_rows,
+            batch: self.batcher.full_batch(),
             target_us: self.batcher.target_us(),
             front_us: self.lag.least_us(),
             ..Load::default()

@@ -117,6 +117,11 @@ fn bad_requests_say_what_is_wrong() {
     let server = Running::start(Options { body_max: 100_000, ..options });
     let infer = "/v2/models/mlp/infer";
     let tensor = |shape: Value, datatype: &str, data: Value| json!({ "inputs": [{ "name": "x", "shape": shape, "datatype": datatype, "data": data }] });
+    let with = |name: &str, value: Value| {
+        let mut body = tensor(json!([1, 4]), "FP32", json!([1, 2, 3, 4]));
+        body["parameters"] = json!({ name: value });
+        body
+    };
     for (body, what) in [
         (tensor(json!([1, 5]), "FP32", json!([1, 2, 3, 4, 5])), "x: expected f32[batch, 4], got [1, 5]"),
         (tensor(json!([1, 4]), "FP64", json!([1, 2, 3, 4])), "x: expected f32, got f64"),
@@ -130,13 +135,17 @@ fn bad_requests_say_what_is_wrong() {
             "either data or binary_data_size",
         ),
         (json!(7), "the request is not what the protocol asks"),
+        (with("timeout", json!(-5)), "the parameter timeout must be a whole number"),
+        (with("priority", json!("high")), "the parameter priority must be a whole number"),
+        (with("binary_data_output", json!(1)), "the parameter binary_data_output must be true or false"),
     ] {
         let reply = server.post(infer, &body);
         let text = reply.json()["error"].as_str().unwrap().to_string();
         assert!(reply.status == 400 && text.contains(what), "{}: {text}", reply.status);
     }
     assert_eq!(server.get("/v2/models/other").status, 404);
-    assert_eq!(server.get("/v2/models/mlp/versions/9").status, 404);
+    let unknown = server.get("/v2/models/mlp/versions/9");
+    assert_eq!((unknown.status, unknown.json()["error"].as_str()), (404, Some("mlp has no version 9")));
     assert_eq!(server.get("/nowhere").status, 404);
     assert_eq!(server.get(infer).status, 405);
     assert_eq!(server.send("POST", infer, &[], &vec![b' '; 100_001]).status, 413);

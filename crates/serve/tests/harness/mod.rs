@@ -124,3 +124,51 @@ pub fn repository() -> (tempfile::TempDir, Options) {
     let options = Options { roots: vec![dir.path().into()], ..Options::default() };
     (dir, options)
 }
+
+/// A connection that is kept open.
+pub struct Kept {
+    pub stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Kept {
+    pub fn new(server: &Running) -> Kept {
+        let stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Kept { stream, read: Vec::new() }
+    }
+    /// The next answer: its status, head and body.
+    pub fn answer(&mut self) -> (u16, String, Vec<u8>) {
+        let mut bytes = [0; 4096];
+        let mut more = |read: &mut Vec<u8>| {
+            let n = self.stream.read(&mut bytes).unwrap();
+            assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(read));
+            read.extend_from_slice(&bytes[..n]);
+        };
+        let end = loop {
+            match self.read.windows(4).position(|w| w == b"\r\n\r\n") {
+                Some(at) => break at + 4,
+                None => more(&mut self.read),
+            }
+        };
+        let head = String::from_utf8(self.read[..end].to_vec()).unwrap().to_lowercase();
+        // Without a length there is no body: status 204.
+        let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")).map_or(0, |l| l.parse().unwrap());
+        while self.read.len() < end + length {
+            more(&mut self.read);
+        }
+        let rest = self.read.split_off(end + length);
+        let body = std::mem::replace(&mut self.read, rest)[end..].to_vec();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
+    }
+    /// Whether the server has closed it, with nothing more to read. It says no after the time limit of a read.
+    pub fn is_closed(&mut self) -> bool {
+        let end = self.stream.read(&mut [0; 16]);
+        let is_end = match &end {
+            Ok(n) => *n == 0,
+            Err(e) => e.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        is_end && self.read.is_empty()
+    }
+}

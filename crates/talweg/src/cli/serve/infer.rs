@@ -100,7 +100,8 @@ fn parse_inputs(texts: &[String], dtype: impl Fn(&str) -> Option<DType>) -> Resu
             crate::load_npy(value)?.literal()?
         } else {
             let dtype = dtype(name).ok_or_else(|| bad("the model has no such input"))?;
-            serde_json::from_str::<serde_json::Value>(value).map_err(|e| bad(&e.to_string()))?;
+            serde_json::from_str::<serde_json::Value>(value)
+                .map_err(|e| bad(&format!("neither the name of an .npy file nor JSON: {e}")))?;
             let parsed = serve::wire::parse(name, dtype, value).map_err(|e| bad(&e.message))?;
             Literal::from_bytes(dtype, parsed.nesting, &parsed.bytes)?
         };
