@@ -89,6 +89,10 @@ impl Compiled {
         for ((r, region), tiling) in plan.fused.regions.iter().enumerate().zip(tilings) {
             code.push(match (region, tiling) {
                 (Region::Loop(l), Some(tiling)) => {
+                    if let Some(kernel) = binder.requantized(l) {
+                        code.push(Code::Call(kernel));
+                        continue;
+                    }
                     let homes = Homes { spot: &|s| plan.address(s), donor: &|s| plan.donor(s) };
                     let tiles = tile::emit(l, &plan.fused.graph, tiling, &homes, plan.scratch(r, 0));
                     match &l.producer {
@@ -445,6 +449,14 @@ impl Binder<'_> {
         let whole = View { root: p.slot(), layout: Layout::contiguous(&self.plan.fused.graph.ty(p.slot()).shape) };
         let (args, outs) = self.plan.fused.operands(p.node, &p.args, &[whole]);
         call::prepare_fed(n, &self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
+    }
+    /// A kernel whose epilogue is not a loop but part of it.
+    fn requantized(&self, l: &Loop) -> Option<Prepared> {
+        let p = l.producer.as_ref()?;
+        let graph = &self.plan.fused.graph;
+        let r = tile::recognize_requantize(l, graph, p.slot(), &|s| self.plan.address(s))?;
+        let (args, _) = self.plan.fused.operands(p.node, &p.args, &[]);
+        call::prepare_requantized(&graph.nodes[p.node], &self.bound(args), &r)
     }
     /// Where else an epilogue reads and writes, element by element as the result of its kernel is laid out.
     fn beside(&self, p: &Producer, l: &Loop) -> Vec<Address> {
