@@ -331,6 +331,9 @@ impl Program for Compiled {
 
     fn explain(&self) -> String {
         runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
+            Region::Loop(l) if matches!(self.code[r], Code::Call(_)) => {
+                format!("call, requantized {}x{}", l.rows(), l.columns())
+            }
             Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
@@ -452,6 +455,9 @@ impl Binder<'_> {
     }
     /// A kernel whose epilogue is not a loop but part of it.
     fn requantized(&self, l: &Loop) -> Option<Prepared> {
+        if !const { call::int_conv::IS_LINKED } {
+            return None;
+        }
         let p = l.producer.as_ref()?;
         let graph = &self.plan.fused.graph;
         let r = tile::recognize_requantize(l, graph, p.slot(), &|s| self.plan.address(s))?;

@@ -12,6 +12,9 @@ use crate::kernels::requantize::{Bound, Requantize};
 use crate::tile::access::{Bases, Spot};
 use ir::{Attrs, DType, FlatNode, Shape};
 
+/// Whether this build has them.
+pub const IS_LINKED: bool = ir::is_linked("int_conv");
+
 /// Convolutions of integers.
 pub static CLAIMS: &[Claim] = &[Claim {
     claims: |n, types| sizes(&n.attrs, &types[0].shape, &types[1].shape).is_some(),
@@ -19,7 +22,7 @@ pub static CLAIMS: &[Claim] = &[Claim {
     fed: Claim::linked("int_conv", |n, args, out, _| {
         prepare(&n.attrs, args, out).ok_or_else(|| ir::Error::bug("a convolution without a kernel"))
     }),
-    requantized: if ir::is_linked("int_conv") { requantized } else { |_, _, _| None },
+    requantized: if IS_LINKED { requantized } else { |_, _, _| None },
     flops: |n, args| 2 * n.outs[0].shape.count() * args[1].layout.shape.iter().skip(1).product::<usize>(),
     ..Claim::new("int_conv", never, |n, args, outs| {
         let run = |run: Fed| -> Prepared {

@@ -64,12 +64,31 @@ impl Padded {
     fn image(&self) -> usize {
         self.sizes.iter().product::<usize>() * self.step
     }
-    /// The first byte of window `p` of an image.
-    fn at(&self, c: &Conv, p: usize) -> usize {
-        let w = &c.window;
-        let [z, y, x] = [p / w.output[2] / w.output[1], p / w.output[2] % w.output[1], p % w.output[2]];
-        let line = z * w.stride[0] * self.sizes[1] + y * w.stride[1];
-        (line * self.sizes[2] + x * w.stride[2]) * self.step
+    /// The first bytes of `count` windows from number `first` on, counted over all images; the rest repeats the last.
+    fn windows(&self, c: &Conv, base: *const u8, first: usize, count: usize) -> [*const u8; BLOCK] {
+        let (w, step) = (&c.window, c.window.stride[2] * self.step);
+        let [depth, height, width] = w.output;
+        let [mut n, mut z, mut y] =
+            [first / width / height / depth, first / width / height % depth, first / width % height];
+        let line = |n: usize, z: usize, y: usize| {
+            let line = z * w.stride[0] * self.sizes[1] + y * w.stride[1];
+            base.wrapping_add(n * self.image() + line * self.sizes[2] * self.step)
+        };
+        let (mut x, mut at) = (first % width, line(n, z, y).wrapping_add(first % width * step));
+        let mut last = at;
+        let mut all = [at; BLOCK];
+        for to in &mut all[..count] {
+            (*to, last) = (at, at);
+            (x, at) = (x + 1, at.wrapping_add(step));
+            if x == width {
+                (x, y) = (0, y + 1);
+                (y, z) = if y == height { (0, z + 1) } else { (y, z) };
+                (z, n) = if z == depth { (0, n + 1) } else { (z, n) };
+                at = line(n, z, y);
+            }
+        }
+        all[count..].fill(last);
+        all
     }
     /// The distance of each tap from its window's first byte.
     fn taps(&self, c: &Conv) -> impl Iterator<Item = usize> {
@@ -184,7 +203,9 @@ impl IntConv {
     /// `x` has the size of the convolution; the place has room for its result, apart from `x`.
     pub unsafe fn run_into(&self, x: *const u8, place: &impl Place) {
         let (c, image) = (&self.conv, self.padded.image());
-        if let Form::Interleaved(form) = &self.form {
+        if const { ir::is_linked("avx512") }
+            && let Form::Interleaved(form) = &self.form
+        {
             // SAFETY: the caller's promise.
             return unsafe { form.run(c, x, place) };
         }
@@ -200,14 +221,9 @@ impl IntConv {
         let rows = m.div_ceil(blocks).next_multiple_of(8).min(BLOCK);
         let blocks = m.div_ceil(rows);
         let base = Shared::new(base.cast_mut());
-        let window = |i: usize| {
-            let (image_at, p) = (i / plane * image, i % plane);
-            base.get().cast_const().wrapping_add(image_at + self.padded.at(c, p))
-        };
         let some = |block: usize| {
             let (first, count) = (block * rows, rows.min(m - block * rows));
-            let windows: [*const u8; BLOCK] = std::array::from_fn(|i| window(first + i.min(count - 1)));
-            (first, count, windows)
+            (first, count, self.padded.windows(c, base.get().cast_const(), first, count))
         };
         match &self.form {
             Form::Interleaved(_) => {}

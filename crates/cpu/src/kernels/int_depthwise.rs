@@ -90,11 +90,15 @@ mod x86 {
     use super::super::scratch::Scratch;
     use super::{BLOCK, Conv, Interleaved, Place, TASK_MIN, WIDTH};
     use crate::pool::{self, Shared};
+    use smallvec::SmallVec;
     use std::arch::x86_64::*;
 
-    /// A column of the input for some taps: where rows begin, or nowhere.
-    struct Lines<'a> {
-        rows: &'a [Option<*const u8>],
+    /// Where the rows of taps begin, or nowhere.
+    type Rows = SmallVec<[Option<*const u8>; 16]>;
+
+    /// The input as the taps of a column see it.
+    struct Lines {
+        rows: Rows,
         /// Bytes from column to column.
         step: usize,
         columns: usize,
@@ -124,8 +128,9 @@ mod x86 {
         /// One line of windows.
         unsafe fn line(&self, c: &Conv, x: *const u8, line: usize, place: &impl Place) {
             let w = &c.window;
-            let (image, z, y) = (line / w.output[1] / w.output[0], line / w.output[1] % w.output[0], line % w.output[1]);
-            let mut rows: Vec<Option<*const u8>> = Vec::with_capacity(4 * self.words);
+            let (image, z, y) =
+                (line / w.output[1] / w.output[0], line / w.output[1] % w.output[0], line % w.output[1]);
+            let mut rows = Rows::new();
             for (kz, ky) in (0..w.kernel[0]).flat_map(|kz| (0..w.kernel[1]).map(move |ky| (kz, ky))) {
                 let at = |z: usize, y: usize| ((image * w.input[0] + z) * w.input[1] + y) * w.input[2] * c.channels;
                 rows.push(w.at(0, z, kz).zip(w.at(1, y, ky)).map(|(z, y)| x.wrapping_add(at(z, y))));
@@ -137,7 +142,7 @@ mod x86 {
             for (block, first) in (0..c.channels).step_by(BLOCK).enumerate() {
                 let cols = BLOCK.min(c.channels - first);
                 let lines = Lines {
-                    rows: &rows.iter().map(|r| r.map(|p| p.wrapping_add(first))).collect::<Vec<_>>(),
+                    rows: rows.iter().map(|r| r.map(|p| p.wrapping_add(first))).collect(),
                     step: c.channels,
                     columns: w.input[2],
                     mask: u64::MAX >> (BLOCK - cols),
@@ -198,7 +203,9 @@ mod x86 {
                         _mm512_unpackhi_epi16(high, high2),
                     ];
                     let to = to.add((i * words + word) * 4 * BLOCK);
-                    (0..4).for_each(|v| _mm512_store_si512(to.add(v * BLOCK).cast(), all[v]));
+                    for v in 0..4 {
+                        _mm512_store_si512(to.add(v * BLOCK).cast(), all[v]);
+                    }
                 }
             }
         }
@@ -206,7 +213,14 @@ mod x86 {
 
     /// The sums of `count` windows, channels in order again.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn multiply(t: &Taps, columns: *const u8, weight: *const u8, starts: *const i32, count: usize, to: *mut i32) {
+    unsafe fn multiply(
+        t: &Taps,
+        columns: *const u8,
+        weight: *const u8,
+        starts: *const i32,
+        count: usize,
+        to: *mut i32,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             if (t.kernel, t.words) == (3, 1) {
@@ -215,12 +229,14 @@ mod x86 {
             let start: [__m512i; 4] = std::array::from_fn(|v| _mm512_loadu_si512(starts.add(16 * v).cast()));
             for i in 0..count {
                 let mut sums = start;
-                for (x, word) in (0..t.kernel).flat_map(|x| (0..t.words).map(move |w| (x, w))) {
-                    let a = columns.add((i * t.stride + x * t.dilation + word) * 4 * BLOCK);
-                    let b = weight.add((x * t.words + word) * 4 * BLOCK);
-                    for v in 0..4 {
-                        let (a, b) = (_mm512_load_si512(a.add(v * BLOCK).cast()), b.add(v * BLOCK));
-                        sums[v] = _mm512_dpbusd_epi32(sums[v], a, _mm512_loadu_si512(b.cast()));
+                for x in 0..t.kernel {
+                    for word in 0..t.words {
+                        let a = columns.add((i * t.stride + x * t.dilation + word) * 4 * BLOCK);
+                        let b = weight.add((x * t.words + word) * 4 * BLOCK);
+                        for v in 0..4 {
+                            let (a, b) = (_mm512_load_si512(a.add(v * BLOCK).cast()), b.add(v * BLOCK));
+                            sums[v] = _mm512_dpbusd_epi32(sums[v], a, _mm512_loadu_si512(b.cast()));
+                        }
                     }
                 }
                 store(sums, to.add(i * BLOCK));
@@ -230,7 +246,14 @@ mod x86 {
 
     /// Three columns of one word, whose weights stay in registers.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn multiply3(t: &Taps, columns: *const u8, weight: *const u8, starts: *const i32, count: usize, to: *mut i32) {
+    unsafe fn multiply3(
+        t: &Taps,
+        columns: *const u8,
+        weight: *const u8,
+        starts: *const i32,
+        count: usize,
+        to: *mut i32,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             let start: [__m512i; 4] = std::array::from_fn(|v| _mm512_loadu_si512(starts.add(16 * v).cast()));
@@ -264,6 +287,10 @@ mod x86 {
             _mm512_shuffle_i32x4::<0xdd>(b, d),
         ];
         // SAFETY: the caller's promise.
-        unsafe { (0..4).for_each(|v| _mm512_store_si512(to.add(16 * v).cast(), all[v])) };
+        unsafe {
+            for v in 0..4 {
+                _mm512_store_si512(to.add(16 * v).cast(), all[v]);
+            }
+        }
     }
 }

@@ -3,12 +3,17 @@
 //!
 //! `v = sum * scale[column] + bias[column] (+ residual)`, held in `[low, high]`; then for each result of bytes
 //! `round(v * by)`, held in what it may be. These are the operations of the loop in the same order, so results are equal.
+//! Where only bytes are kept, both ranges become one: products and rounding keep the order of numbers.
 
 #![allow(unsafe_code)]
 
 use super::gemm::Patch;
 use super::gemm::int8::windows::Place;
 use crate::vmath::dispatch;
+use smallvec::SmallVec;
+
+/// Numbers of this size have no fraction, and a last byte of zero.
+const WHOLE: f32 = 12_582_912.0;
 
 /// A result of bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +42,7 @@ pub struct Requantize<P> {
     /// Where the numbers themselves go.
     pub real: Option<P>,
     /// Results of bytes.
-    pub bytes: Vec<Quantized<P>>,
+    pub bytes: SmallVec<[Quantized<P>; 2]>,
 }
 
 impl<P: Copy> Requantize<P> {
@@ -146,21 +151,27 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
                 let x = from.cast::<[f32; N]>().read_unaligned();
                 (0..N).for_each(|i| v[i] += x[i]);
             }
-            // NaN stays.
-            (0..N).for_each(|i| v[i] = if r.range.0 > v[i] { r.range.0 } else { v[i] });
-            (0..N).for_each(|i| v[i] = if r.range.1 < v[i] { r.range.1 } else { v[i] });
             if REAL {
+                // NaN stays.
+                (0..N).for_each(|i| v[i] = if r.range.0 > v[i] { r.range.0 } else { v[i] });
+                (0..N).for_each(|i| v[i] = if r.range.1 < v[i] { r.range.1 } else { v[i] });
                 let to = r.real.unwrap_unchecked().cast::<f32>().add(at);
                 to.cast::<[f32; N]>().write_unaligned(v);
             }
             for b in &r.bytes {
-                let mut q = v;
-                (0..N).for_each(|i| q[i] = (v[i] * b.by).round_ties_even());
-                // NaN becomes 0, as a cast makes it.
-                (0..N).for_each(|i| q[i] = if q[i] == q[i] { q[i] } else { 0.0 });
-                (0..N).for_each(|i| q[i] = if q[i] > b.range.0 { q[i] } else { b.range.0 });
-                (0..N).for_each(|i| q[i] = if q[i] < b.range.1 { q[i] } else { b.range.1 });
-                let bytes: [u8; N] = std::array::from_fn(|i| q[i].to_int_unchecked::<i32>() as u8);
+                let (low, high) = match REAL {
+                    true => b.range,
+                    false => (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by)),
+                };
+                let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
+                if RESIDUAL {
+                    // NaN becomes 0, as a cast makes it.
+                    (0..N).for_each(|i| q[i] = if q[i] == q[i] { q[i] } else { 0.0 });
+                }
+                (0..N).for_each(|i| q[i] = if q[i] > low { q[i] } else { low });
+                (0..N).for_each(|i| q[i] = if q[i] < high { q[i] } else { high });
+                // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
+                let bytes: [u8; N] = std::array::from_fn(|i| (q[i] + WHOLE).to_bits() as u8);
                 b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes);
             }
         }
@@ -186,7 +197,7 @@ mod tests {
             let mut bias: Vec<f32> = (0..columns).map(|_| float(&mut noise)).collect();
             let mut residual: Vec<f32> = (0..rows * columns).map(|_| float(&mut noise)).collect();
             residual[0] = f32::NAN;
-            for has_residual in [false, true] {
+            for (has_residual, is_kept) in [(false, false), (false, true), (true, false), (true, true)] {
                 let (mut real, mut low, mut high) =
                     (vec![0f32; rows * columns], vec![0u8; rows * columns], vec![0u8; rows * columns]);
                 let r = Requantize {
@@ -195,8 +206,8 @@ mod tests {
                     bias: bias.as_mut_ptr().cast(),
                     residual: has_residual.then(|| residual.as_mut_ptr().cast()),
                     range: (-50.0, 60.0),
-                    real: Some(real.as_mut_ptr().cast()),
-                    bytes: vec![
+                    real: is_kept.then(|| real.as_mut_ptr().cast()),
+                    bytes: smallvec::smallvec![
                         Quantized { by: 3.0, range: (-128.0, 127.0), to: low.as_mut_ptr() },
                         Quantized { by: 7.0, range: (0.0, 255.0), to: high.as_mut_ptr() },
                     ],
@@ -207,7 +218,7 @@ mod tests {
                     let v = tile[i] as f32 * scale[i % columns] + bias[i % columns];
                     let v = if has_residual { v + residual[i] } else { v };
                     let v = if v.is_nan() { v } else { v.clamp(-50.0, 60.0) };
-                    assert!(real[i] == v || v.is_nan() && real[i].is_nan(), "{level:?} {columns} at {i}");
+                    assert!(!is_kept || real[i] == v || v.is_nan() && real[i].is_nan(), "{level:?} {columns} at {i}");
                     assert_eq!(low[i] as i8, (v * 3.0).round_ties_even() as i8, "{level:?} {columns} at {i}");
                     assert_eq!(high[i], (v * 7.0).round_ties_even() as u8, "{level:?} {columns} at {i}");
                 }

@@ -6,6 +6,7 @@ use super::functions::{ADD, MAX, MIN, MUL, ROUND};
 use crate::kernels::requantize::{Quantized, Requantize};
 use ir::{DType, Graph, Literal, Meaning, Out, Slot};
 use passes::{Loop, Step};
+use smallvec::SmallVec;
 
 /// What a step of such a loop is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,7 +138,7 @@ fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
         }
         (MAX, Form::Real(r), Form::Number(low)) => Real { range: raised(r.range, low)?, ..r },
         (MIN, Form::Real(r), Form::Number(high)) => Real { range: lowered(r.range, high)?, ..r },
-        (MUL, Form::Real(real), Form::Number(by)) => {
+        (MUL, Form::Real(real), Form::Number(by)) if by > 0.0 && by.is_finite() => {
             return Some(Form::Steps(Steps { real, by, is_rounded: false, range: ALL }));
         }
         (MAX, Form::Steps(s), Form::Number(low)) if s.is_rounded => {
@@ -154,7 +155,8 @@ fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
 /// The kernel for what is kept: the numbers once, and bytes of the same numbers.
 fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) -> Option<Requantize<Spot>> {
     let columns = l.columns();
-    let (mut of, mut real, mut bytes) = (None, None, Vec::new());
+    let (mut of, mut real) = (None, None);
+    let mut bytes: SmallVec<[Quantized<Spot>; 2]> = SmallVec::new();
     for s in &l.stores {
         let is_dense = s.strides[..] == [columns as isize, 1];
         let at = spot(s.slot);

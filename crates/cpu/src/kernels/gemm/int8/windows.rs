@@ -3,12 +3,12 @@
 //! A window is a few runs of neighboring bytes, at the same distances from its first byte wherever it lies. So windows
 //! are multiplied where they lie, and nothing is laid out as a matrix.
 
+use super::super::Patch;
 use super::super::micro::{PANEL, panel_at, panel_count};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
-use super::super::Patch;
 use super::{Dot, LANES, ROWS, Right, STRIPS, Side, Way};
 use std::ops::Range;
 
