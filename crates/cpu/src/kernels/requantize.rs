@@ -166,7 +166,7 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
                 let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
                 if RESIDUAL {
                     // NaN becomes 0, as a cast makes it.
-                    (0..N).for_each(|i| q[i] = if q[i] == q[i] { q[i] } else { 0.0 });
+                    (0..N).for_each(|i| q[i] = if q[i].is_nan() { 0.0 } else { q[i] });
                 }
                 (0..N).for_each(|i| q[i] = if q[i] > low { q[i] } else { low });
                 (0..N).for_each(|i| q[i] = if q[i] < high { q[i] } else { high });
