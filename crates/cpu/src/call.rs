@@ -31,6 +31,7 @@ files! {
 }
 
 use crate::kernels::gemm::Patch;
+use crate::kernels::requantize::Requantize;
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
@@ -128,6 +129,8 @@ pub struct Claim {
     feeds: fn(&FlatNode, &[View]) -> bool,
     /// The kernel for a loop that it feeds and that reads or writes values beside, which lie as the result does.
     fed: PrepareFed,
+    /// The kernel with an epilogue that requantizes its sums, if it has one.
+    requantized: PrepareRequantized,
     /// Whether its results are its operands, and it only holds back what uses them.
     is_fence: bool,
     /// Whether it is a GEMM.
@@ -146,6 +149,9 @@ type Prepare = fn(&FlatNode, &[Operand], &[Operand]) -> Result<Option<Prepared>>
 
 /// Makes a node ready that feeds a loop.
 type PrepareFed = fn(&FlatNode, &[Operand], &Operand, &[Spot]) -> Result<Fed>;
+
+/// Makes a node ready that requantizes its sums.
+type PrepareRequantized = fn(&FlatNode, &[Operand], &Requantize<Spot>) -> Option<Prepared>;
 
 fn feeds_nothing(_: &FlatNode, _: &[Operand], _: &Operand, _: &[Spot]) -> Result<Fed> {
     Err(ir::Error::bug("a kernel that feeds no loop"))
@@ -175,6 +181,7 @@ impl Claim {
             joins: |_| None,
             feeds: |_, _| false,
             fed: feeds_nothing,
+            requantized: |_, _, _| None,
             is_fence: false,
             is_gemm: false,
             links: |_, _| Vec::new(),
@@ -229,6 +236,10 @@ pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
 /// A kernel that hands over its result to a loop that reads or writes `beside`.
 pub fn prepare_fed(n: &FlatNode, args: &[Operand], out: &Operand, beside: &[Spot]) -> Result<Fed> {
     claim(n).map_or_else(|| Err(ir::Error::bug("an epilogue without a kernel")), |c| (c.fed)(n, args, out, beside))
+}
+/// A kernel that requantizes its sums.
+pub fn prepare_requantized(n: &FlatNode, args: &[Operand], r: &Requantize<Spot>) -> Option<Prepared> {
+    claim(n).and_then(|c| (c.requantized)(n, args, r))
 }
 /// Whether a node is a GEMM.
 pub fn is_gemm(n: &FlatNode) -> bool {

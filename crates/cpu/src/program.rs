@@ -89,6 +89,10 @@ impl Compiled {
         for ((r, region), tiling) in plan.fused.regions.iter().enumerate().zip(tilings) {
             code.push(match (region, tiling) {
                 (Region::Loop(l), Some(tiling)) => {
+                    if let Some(kernel) = binder.requantized(l) {
+                        code.push(Code::Call(kernel));
+                        continue;
+                    }
                     let homes = Homes { spot: &|s| plan.address(s), donor: &|s| plan.donor(s) };
                     let tiles = tile::emit(l, &plan.fused.graph, tiling, &homes, plan.scratch(r, 0));
                     match &l.producer {
@@ -327,6 +331,9 @@ impl Program for Compiled {
 
     fn explain(&self) -> String {
         runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
+            Region::Loop(l) if matches!(self.code[r], Code::Call(_)) => {
+                format!("call, requantized {}x{}", l.rows(), l.columns())
+            }
             Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
@@ -445,6 +452,17 @@ impl Binder<'_> {
         let whole = View { root: p.slot(), layout: Layout::contiguous(&self.plan.fused.graph.ty(p.slot()).shape) };
         let (args, outs) = self.plan.fused.operands(p.node, &p.args, &[whole]);
         call::prepare_fed(n, &self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
+    }
+    /// A kernel whose epilogue is not a loop but part of it.
+    fn requantized(&self, l: &Loop) -> Option<Prepared> {
+        if !const { call::int_conv::IS_LINKED } {
+            return None;
+        }
+        let p = l.producer.as_ref()?;
+        let graph = &self.plan.fused.graph;
+        let r = tile::recognize_requantize(l, graph, p.slot(), &|s| self.plan.address(s))?;
+        let (args, _) = self.plan.fused.operands(p.node, &p.args, &[]);
+        call::prepare_requantized(&graph.nodes[p.node], &self.bound(args), &r)
     }
     /// Where else an epilogue reads and writes, element by element as the result of its kernel is laid out.
     fn beside(&self, p: &Producer, l: &Loop) -> Vec<Address> {

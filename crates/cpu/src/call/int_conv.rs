@@ -1,5 +1,5 @@
-//! Convolution of bytes, channels last, by the kernel in [`crate::kernels::int_conv`]: by itself, or feeding the loop that
-//! scales its sums.
+//! Convolution of bytes, channels last, by the kernel in [`crate::kernels::int_conv`]: by itself, feeding the loop that
+//! scales its sums, or with that loop as its own epilogue.
 
 #![allow(unsafe_code)]
 
@@ -8,8 +8,12 @@ use super::{Claim, Fed, Operand, Prepared, never};
 use crate::kernels::conv::Conv;
 use crate::kernels::gemm::Patch;
 use crate::kernels::int_conv::IntConv;
-use crate::tile::access::Bases;
-use ir::{Attrs, DType, Shape};
+use crate::kernels::requantize::{Bound, Requantize};
+use crate::tile::access::{Bases, Spot};
+use ir::{Attrs, DType, FlatNode, Shape};
+
+/// Whether this build has them.
+pub const IS_LINKED: bool = ir::is_linked("int_conv");
 
 /// Convolutions of integers.
 pub static CLAIMS: &[Claim] = &[Claim {
@@ -18,6 +22,7 @@ pub static CLAIMS: &[Claim] = &[Claim {
     fed: Claim::linked("int_conv", |n, args, out, _| {
         prepare(&n.attrs, args, out).ok_or_else(|| ir::Error::bug("a convolution without a kernel"))
     }),
+    requantized: if IS_LINKED { requantized } else { |_, _, _| None },
     flops: |n, args| 2 * n.outs[0].shape.count() * args[1].layout.shape.iter().skip(1).product::<usize>(),
     ..Claim::new("int_conv", never, |n, args, outs| {
         let run = |run: Fed| -> Prepared {
@@ -52,5 +57,21 @@ fn prepare(attrs: &Attrs, args: &[Operand], out: &Operand) -> Option<Fed> {
         Some(kernel) => run(bases, kernel, done),
         // SAFETY: the weight is alive and contiguous.
         None => run(bases, &IntConv::new(conv, unsafe { w.bytes(bases) }, is_signed), done),
+    }))
+}
+
+/// The kernel with its epilogue.
+fn requantized(n: &FlatNode, args: &[Operand], r: &Requantize<Spot>) -> Option<Prepared> {
+    let (x, w, r) = (args[0].clone(), args[1].clone(), r.clone());
+    let conv = sizes(&n.attrs, &x.ty.shape, &w.ty.shape)?;
+    let is_signed = x.ty.dtype == DType::I8;
+    let kernel = IntConv::new(conv, w.value()?.bytes(), is_signed);
+    Some(Box::new(move |bases| {
+        // SAFETY: the operands are alive and contiguous, and results are apart from them.
+        unsafe {
+            let place = Bound::new(r.map(|spot| bases.at(spot)));
+            kernel.run_into(x.first::<u8>(bases).cast_const(), &place);
+        }
+        Ok(())
     }))
 }

@@ -2,14 +2,16 @@
 //! `weight[out_channels, channels / groups, kernel…]` of signed bytes.
 //!
 //! The input is copied once with its padding, and windows are multiplied where they lie there
-//! ([`super::gemm::int8::windows`]). Groups of one channel go by vectors of channels.
+//! ([`super::gemm::int8::windows`]). Groups of one channel go by vectors of channels, on machines with AVX-512 VNNI by
+//! [`super::int_depthwise`]. Sums are stored, or taken by an epilogue ([`super::requantize`]) and never stored.
 
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
-use super::gemm::int8::windows::{BLOCK, Runs};
+use super::gemm::int8::windows::{BLOCK, Place, Runs};
 use super::gemm::int8::{Right, Side};
 use super::gemm::{Mat, Patch};
+use super::int_depthwise::Interleaved;
 use super::scratch::Scratch;
 use super::window::DIMS;
 use crate::pool::{self, Shared};
@@ -31,7 +33,9 @@ pub struct IntConv {
 
 enum Form {
     /// For each tap the weights of all channels.
-    Depthwise { runs: Vec<usize>, weight: Vec<i32> },
+    Depthwise { runs: Vec<usize>, weight: Vec<i16> },
+    /// The same, four taps at a time.
+    Interleaved(Interleaved),
     /// For each group its weight, and what sums begin with.
     Windows { runs: Runs, groups: Vec<(Right, Vec<i32>)> },
 }
@@ -60,12 +64,31 @@ impl Padded {
     fn image(&self) -> usize {
         self.sizes.iter().product::<usize>() * self.step
     }
-    /// The first byte of window `p` of an image.
-    fn at(&self, c: &Conv, p: usize) -> usize {
-        let w = &c.window;
-        let [z, y, x] = [p / w.output[2] / w.output[1], p / w.output[2] % w.output[1], p % w.output[2]];
-        let line = z * w.stride[0] * self.sizes[1] + y * w.stride[1];
-        (line * self.sizes[2] + x * w.stride[2]) * self.step
+    /// The first bytes of `count` windows from number `first` on, counted over all images; the rest repeats the last.
+    fn windows(&self, c: &Conv, base: *const u8, first: usize, count: usize) -> [*const u8; BLOCK] {
+        let (w, step) = (&c.window, c.window.stride[2] * self.step);
+        let [depth, height, width] = w.output;
+        let [mut n, mut z, mut y] =
+            [first / width / height / depth, first / width / height % depth, first / width % height];
+        let line = |n: usize, z: usize, y: usize| {
+            let line = z * w.stride[0] * self.sizes[1] + y * w.stride[1];
+            base.wrapping_add(n * self.image() + line * self.sizes[2] * self.step)
+        };
+        let (mut x, mut at) = (first % width, line(n, z, y).wrapping_add(first % width * step));
+        let mut last = at;
+        let mut all = [at; BLOCK];
+        for to in &mut all[..count] {
+            (*to, last) = (at, at);
+            (x, at) = (x + 1, at.wrapping_add(step));
+            if x == width {
+                (x, y) = (0, y + 1);
+                (y, z) = if y == height { (0, z + 1) } else { (y, z) };
+                (z, n) = if z == depth { (0, n + 1) } else { (z, n) };
+                at = line(n, z, y);
+            }
+        }
+        all[count..].fill(last);
+        all
     }
     /// The distance of each tap from its window's first byte.
     fn taps(&self, c: &Conv) -> impl Iterator<Item = usize> {
@@ -91,6 +114,14 @@ impl Padded {
             let given = c.channels / c.groups;
             if given == self.channels {
                 return flipped(from, count * self.step, self.flip, place);
+            }
+            if (given, self.channels) == (3, 4) {
+                // The words of all but the last, which would reach beyond the input.
+                let (n, flip) = (count * c.groups - 1, u32::from_ne_bytes([self.flip; 4]));
+                let word = |i: usize| from.add(3 * i).cast::<u32>().read_unaligned().to_le() & 0xff_ffff;
+                (0..n).for_each(|i| place.cast::<u32>().add(i).write_unaligned(word(i).to_le() ^ flip));
+                let last = [*from.add(3 * n), *from.add(3 * n + 1), *from.add(3 * n + 2), 0].map(|b| b ^ self.flip);
+                return place.cast::<[u8; 4]>().add(n).write_unaligned(last);
             }
             place.write_bytes(self.flip, count * self.step);
             for i in 0..count * c.groups {
@@ -124,8 +155,12 @@ impl IntConv {
         assert!(weight.len() == conv.out_channels * cg * taps, "int_conv: a weight of {} bytes", weight.len());
         if cg == 1 && og == 1 && conv.groups > 1 {
             let padded = Padded::new(&conv, 1, 0);
+            if let Some(form) = Interleaved::new(&conv, weight, is_signed) {
+                return IntConv { conv, is_signed, form: Form::Interleaved(form), padded };
+            }
             let runs = padded.taps(&conv).collect();
-            let at = |i: usize| weight[i % conv.channels * taps + i / conv.channels] as i8 as i32;
+            // In 16 bits: products of what was widened from 16 bits are fast everywhere.
+            let at = |i: usize| weight[i % conv.channels * taps + i / conv.channels] as i8 as i16;
             let weight = (0..conv.channels * taps).map(at).collect();
             return IntConv { conv, is_signed, form: Form::Depthwise { runs, weight }, padded };
         }
@@ -157,19 +192,28 @@ impl IntConv {
     /// # Safety
     /// `x` and `y` have the sizes of the convolution, and are apart.
     pub unsafe fn run(&self, x: *const u8, y: *mut i32, done: &(dyn Fn(Patch) + Sync)) {
+        let place = Sums { y: Shared::new(y), columns: self.conv.out_channels, done };
+        // SAFETY: the caller's promise.
+        unsafe { self.run_into(x, &place) }
+    }
+
+    /// Hands over the sums tile by tile.
+    ///
+    /// # Safety
+    /// `x` has the size of the convolution; the place has room for its result, apart from `x`.
+    pub unsafe fn run_into(&self, x: *const u8, place: &impl Place) {
         let (c, image) = (&self.conv, self.padded.image());
+        if const { ir::is_linked("avx512") }
+            && let Form::Interleaved(form) = &self.form
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { form.run(c, x, place) };
+        }
         let room = Scratch::<u8>::new(if self.padded.is_given { 0 } else { c.batch * image });
         let base = if self.padded.is_given { x } else { room.ptr().cast_const() };
         if !self.padded.is_given {
-            let (from, to) = (Shared::new(x.cast_mut()), Shared::new(room.ptr()));
-            let (lines, width) = (self.padded.sizes[0] * self.padded.sizes[1], self.padded.sizes[2] * self.padded.step);
-            let each = ((1 << 15) / width.max(1)).max(1);
-            pool::parallel_for((c.batch * lines).div_ceil(each), &|task| {
-                for line in task * each..(c.batch * lines).min((task + 1) * each) {
-                    // SAFETY: the caller's promise; each task writes its own lines.
-                    unsafe { self.padded.copy_line(c, from.get(), line, to.get().add(line * width)) };
-                }
-            });
+            // SAFETY: the caller's promise; there is room for all images.
+            unsafe { self.pad(x, room.ptr()) };
         }
         let (plane, n) = (c.window.output_len(), c.out_channels);
         let m = c.batch * plane;
@@ -177,25 +221,17 @@ impl IntConv {
         let rows = m.div_ceil(blocks).next_multiple_of(8).min(BLOCK);
         let blocks = m.div_ceil(rows);
         let base = Shared::new(base.cast_mut());
-        let to = Shared::new(y);
-        let window = |i: usize| {
-            let (image_at, p) = (i / plane * image, i % plane);
-            base.get().cast_const().wrapping_add(image_at + self.padded.at(c, p))
-        };
         let some = |block: usize| {
             let (first, count) = (block * rows, rows.min(m - block * rows));
-            let windows: [*const u8; BLOCK] = std::array::from_fn(|i| window(first + i.min(count - 1)));
-            (first, count, windows)
+            (first, count, self.padded.windows(c, base.get().cast_const(), first, count))
         };
         match &self.form {
+            Form::Interleaved(_) => {}
             Form::Depthwise { runs, weight } => pool::parallel_for(blocks, &|block| {
                 let (first, count, windows) = some(block);
                 // SAFETY: the caller's promise; blocks have rows of their own.
-                unsafe {
-                    let to = to.get().add(first * n);
-                    depthwise(&windows[..count], runs, weight, n, self.is_signed, to);
-                }
-                done(Patch { row: first, rows: count, col: 0, cols: n });
+                unsafe { depthwise_rows(&windows[..count], runs, weight, (n, self.is_signed), place, first) };
+                place.done(Patch { row: first, rows: count, col: 0, cols: n });
             }),
             Form::Windows { runs, groups } => {
                 let (panels, og) = (groups[0].0.panels(), n / c.groups);
@@ -211,21 +247,84 @@ impl IntConv {
                         let windows = windows.map(|p| p.wrapping_add(g * self.padded.channels));
                         // SAFETY: the caller's promise; tasks have rows or columns of their own.
                         unsafe {
-                            let to = to.get().add(first * n + g * og);
-                            right.multiply_windows(runs, &windows[..count], starts, these, to, n);
+                            right.multiply_windows(runs, &windows[..count], starts, these, place, (first, g * og));
                         }
                     }
                     if across == 1 {
-                        done(Patch { row: first, rows: count, col: 0, cols: n });
+                        place.done(Patch { row: first, rows: count, col: 0, cols: n });
                     }
                 });
                 // Rows that several tasks have written are handed over when all have done so.
                 if across > 1 {
                     let each = m.div_ceil(FEW_BLOCKS);
                     pool::parallel_for(m.div_ceil(each), &|i| {
-                        done(Patch { row: i * each, rows: each.min(m - i * each), col: 0, cols: n });
+                        place.done(Patch { row: i * each, rows: each.min(m - i * each), col: 0, cols: n });
                     });
                 }
+            }
+        }
+    }
+
+    /// Copies the input with its padding.
+    unsafe fn pad(&self, x: *const u8, to: *mut u8) {
+        let c = &self.conv;
+        let (from, to) = (Shared::new(x.cast_mut()), Shared::new(to));
+        let (lines, width) = (self.padded.sizes[0] * self.padded.sizes[1], self.padded.sizes[2] * self.padded.step);
+        let each = ((1 << 15) / width.max(1)).max(1);
+        pool::parallel_for((c.batch * lines).div_ceil(each), &|task| {
+            for line in task * each..(c.batch * lines).min((task + 1) * each) {
+                // SAFETY: the caller's promise; each task writes its own lines.
+                unsafe { self.padded.copy_line(c, from.get(), line, to.get().add(line * width)) };
+            }
+        });
+    }
+}
+
+/// Sums that are stored, and handed over in whole rows.
+struct Sums<'a> {
+    y: Shared<i32>,
+    columns: usize,
+    done: &'a (dyn Fn(Patch) + Sync),
+}
+
+impl Place for Sums<'_> {
+    fn direct(&self, row: usize, col: usize) -> Option<(*mut i32, usize)> {
+        Some((self.y.get().wrapping_add(row * self.columns + col), self.columns))
+    }
+    unsafe fn take(&self, tile: *const i32, width: usize, part: Patch) {
+        for r in 0..part.rows {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = self.y.get().add((part.row + r) * self.columns + part.col);
+                std::ptr::copy_nonoverlapping(tile.add(r * width), to, part.cols);
+            }
+        }
+    }
+    fn done(&self, part: Patch) {
+        (self.done)(part);
+    }
+}
+
+/// Windows whose sums go to a place, a few rows at a time.
+unsafe fn depthwise_rows(
+    windows: &[*const u8],
+    runs: &[usize],
+    weight: &[i16],
+    (n, is_signed): (usize, bool),
+    place: &impl Place,
+    first: usize,
+) {
+    const SUMS: usize = 4096;
+    let rows = (SUMS / n).max(1);
+    let room = Scratch::<i32>::new(rows * n);
+    for (i, some) in windows.chunks(rows).enumerate() {
+        let row = first + i * rows;
+        let direct = place.direct(row, 0);
+        // SAFETY: the caller's promise; rows of the place are as long as those of the tile.
+        unsafe {
+            depthwise(some, runs, weight, n, is_signed, direct.map_or(room.ptr(), |d| d.0));
+            if direct.is_none() {
+                place.take(room.ptr(), n, Patch { row, rows: some.len(), col: 0, cols: n });
             }
         }
     }
@@ -235,7 +334,7 @@ impl IntConv {
 unsafe fn channels<const N: usize, const SIGNED: bool>(
     p: *const u8,
     runs: &[usize],
-    w: *const i32,
+    w: *const i16,
     n: usize,
     to: *mut i32,
 ) {
@@ -245,8 +344,8 @@ unsafe fn channels<const N: usize, const SIGNED: bool>(
         for (t, run) in runs.iter().enumerate() {
             let (x, w) = (p.add(*run), w.add(t * n));
             for i in 0..N {
-                let x = if SIGNED { *x.add(i) as i8 as i32 } else { *x.add(i) as i32 };
-                sums[i] += x * *w.add(i);
+                let x = if SIGNED { *x.add(i) as i8 as i16 } else { *x.add(i) as i16 };
+                sums[i] += x as i32 * *w.add(i) as i32;
             }
         }
         to.cast::<[i32; N]>().write_unaligned(sums);
@@ -254,7 +353,7 @@ unsafe fn channels<const N: usize, const SIGNED: bool>(
 }
 
 #[inline(always)]
-unsafe fn depthwise_body<const SIGNED: bool>(windows: &[*const u8], runs: &[usize], w: &[i32], n: usize, to: *mut i32) {
+unsafe fn depthwise_body<const SIGNED: bool>(windows: &[*const u8], runs: &[usize], w: &[i16], n: usize, to: *mut i32) {
     // SAFETY: the caller's promise.
     unsafe {
         for (r, p) in windows.iter().enumerate() {
@@ -274,7 +373,7 @@ unsafe fn depthwise_body<const SIGNED: bool>(windows: &[*const u8], runs: &[usiz
 
 dispatch! {
     /// Windows of channels that do not mix.
-    unsafe fn depthwise(windows: &[*const u8], runs: &[usize], w: &[i32], n: usize, signed: bool, to: *mut i32) {
+    unsafe fn depthwise(windows: &[*const u8], runs: &[usize], w: &[i16], n: usize, signed: bool, to: *mut i32) {
         _I => match signed {
             true => depthwise_body::<true>(windows, runs, w, n, to),
             false => depthwise_body::<false>(windows, runs, w, n, to),
@@ -329,6 +428,11 @@ mod tests {
             (2, 45, 45, 45, w(&[9, 9], &[3, 3], 2, 1, 1)),
             (1, 72, 72, 72, w(&[5, 6], &[3, 3], 1, 0, 1)),
             (1, 4, 8, 4, w(&[5, 6], &[3, 3], 1, 1, 1)),
+            (1, 3, 8, 1, w(&[6, 7], &[3, 3], 1, 1, 1)),
+            (2, 130, 130, 130, w(&[20, 37], &[5, 5], 2, 2, 1)),
+            (1, 64, 64, 64, w(&[4, 40], &[3, 3], 1, 3, 2)),
+            (1, 16, 16, 16, w(&[3, 4, 5], &[2, 3, 2], 1, 1, 1)),
+            (1, 33, 33, 33, w(&[30], &[7], 3, 3, 1)),
         ] {
             let c = Conv { batch, channels, out_channels, groups, window };
             let mut bytes = |n: usize| -> Vec<u8> {

@@ -10,6 +10,7 @@ mod depthwise;
 mod direct;
 pub mod gemm;
 pub mod int_conv;
+mod int_depthwise;
 pub mod lanes;
 pub mod lapack;
 pub mod order;
@@ -18,6 +19,7 @@ pub mod paged;
 pub mod philox;
 pub mod pooling;
 pub mod quant;
+pub mod requantize;
 pub(crate) mod scratch;
 
 mod im2col;

@@ -36,6 +36,9 @@ pub const MUL: &str = "({0} * {1})";
 pub const NEG: &str = "(-{0})";
 pub const RECIP: &str = "(1 / {0})";
 pub const POW: &str = "pow({0}, {1})";
+pub const MIN: &str = "fmin_nan({0}, {1})";
+pub const MAX: &str = "fmax_nan({0}, {1})";
+pub const ROUND: &str = "rint({0})";
 pub const EQUAL: &str = "({0} == {1})";
 const UNEQUAL: &str = "({0} != {1})";
 
@@ -102,7 +105,7 @@ macro_rules! float_loops {
                 "({0} * {0})" => erase1::<$t>(r::square),
                 "floor({0})" => erase1::<$t>(r::floor),
                 "ceil({0})" => erase1::<$t>(r::ceil),
-                "rint({0})" => erase1::<$t>(r::round),
+                ROUND => erase1::<$t>(r::round),
             })
         }
         fn $binary(code: &str) -> Option<Binary> {
@@ -129,8 +132,8 @@ macro_rules! float_loops {
                 SUB => entry!(sub, sub_scalar, scalar_sub),
                 MUL => entry!(mul, mul_scalar, scalar_mul),
                 "({0} / {1})" => entry!(div, div_scalar, scalar_div),
-                "fmin_nan({0}, {1})" => entry!(min, min_scalar, scalar_min),
-                "fmax_nan({0}, {1})" => entry!(max, max_scalar, scalar_max),
+                MIN => entry!(min, min_scalar, scalar_min),
+                MAX => entry!(max, max_scalar, scalar_max),
                 POW => plain!(pow),
                 "fmin({0}, {1})" => plain!(fmin),
                 "fmax({0}, {1})" => plain!(fmax),

@@ -16,6 +16,7 @@ mod functions;
 pub mod lane;
 mod peephole;
 pub mod plan;
+mod requantize;
 mod visit;
 
 use access::{Access, Spot};
@@ -28,6 +29,7 @@ use plan::Plan;
 
 pub use emit::{Homes, emit, plan, scratch_bytes};
 pub use functions::{has_vector_loop, texts};
+pub use requantize::recognize as recognize_requantize;
 
 /// What a tile's numbers vary along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! A window is a few runs of neighboring bytes, at the same distances from its first byte wherever it lies. So windows
 //! are multiplied where they lie, and nothing is laid out as a matrix.
 
+use super::super::Patch;
 use super::super::micro::{PANEL, panel_at, panel_count};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
@@ -21,6 +22,19 @@ pub struct Runs {
     pub at: Vec<usize>,
     /// Words of four bytes that a run has.
     pub words: usize,
+}
+
+/// Where sums go: a matrix, tile by tile.
+pub trait Place: Sync {
+    /// Where a whole tile whose first sum has this row and column may be written at once, and how far its rows lie apart.
+    fn direct(&self, row: usize, col: usize) -> Option<(*mut i32, usize)>;
+    /// Takes a part of the sums, rows `width` apart.
+    ///
+    /// # Safety
+    /// The part is inside the matrix, `tile` has its sums, and no other thread hands over the same part.
+    unsafe fn take(&self, tile: *const i32, width: usize, part: Patch);
+    /// Hears that all sums of a part were written or taken.
+    fn done(&self, part: Patch);
 }
 
 /// Some windows and a panel, and where their products go.
@@ -118,45 +132,46 @@ impl Right {
         starts.resize(self.n.next_multiple_of(self.way.lanes()), 0);
         starts
     }
-    /// The products of at most [`BLOCK`] windows with the columns of some panels, rows of the result `to_row` apart.
+    /// The products of at most [`BLOCK`] windows with the columns of some panels; `first` is the row and column of the
+    /// place where they begin.
     ///
     /// # Safety
-    /// The windows' bytes, flipped, must be valid for reading; there is room for the result.
+    /// The windows' bytes, flipped, must be valid for reading; the place has room for the result.
     pub unsafe fn multiply_windows(
         &self,
         runs: &Runs,
         windows: &[*const u8],
         starts: &[i32],
         panels: Range<usize>,
-        to: *mut i32,
-        to_row: usize,
+        place: &impl Place,
+        first: (usize, usize),
     ) {
         let (words, lanes) = (self.k.div_ceil(4), self.way.lanes());
         debug_assert!(windows.len() <= BLOCK && runs.at.len() * runs.words == words);
+        let mut tile = [0i32; ROWS * PANEL * LANES];
         for panel in panels {
             let (v, nv) = panel_at(panel, self.vectors());
             let j = v * lanes;
             let (width, cols) = (nv * lanes, (nv * lanes).min(self.n - j));
             for (s, some) in windows.chunks(ROWS).enumerate() {
-                let mut tile = [0i32; ROWS * PANEL * LANES];
                 let is_whole = some.len() == ROWS && cols == width;
+                let (row, col) = (first.0 + s * ROWS, first.1 + j);
+                let direct = if is_whole { place.direct(row, col) } else { None };
+                let (to, to_row) = direct.unwrap_or((tile.as_mut_ptr(), width));
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let place = to.add(s * ROWS * to_row + j);
                     let strip = Strip {
                         runs,
                         windows: std::array::from_fn(|r| some[r.min(some.len() - 1)]),
                         panel: self.room.as_slice().as_ptr().cast::<u32>().add(j * words),
                         nv,
                         start: starts[j..j + width].as_ptr(),
-                        to: if is_whole { place } else { tile.as_mut_ptr() },
-                        to_row: if is_whole { to_row } else { width },
+                        to,
+                        to_row,
                     };
                     self.way.windows(&strip);
-                    if !is_whole {
-                        for r in 0..some.len() {
-                            std::ptr::copy_nonoverlapping(tile.as_ptr().add(r * width), place.add(r * to_row), cols);
-                        }
+                    if direct.is_none() {
+                        place.take(tile.as_ptr(), width, Patch { row, rows: some.len(), col, cols });
                     }
                 }
             }

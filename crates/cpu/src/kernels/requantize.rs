@@ -1,0 +1,228 @@
+//! The epilogue of a product of bytes: its sums as numbers, a residual sum, an activation, and bytes again for the next
+//! layer, while the sums are still in the first-level cache.
+//!
+//! `v = sum * scale[column] + bias[column] (+ residual)`, held in `[low, high]`; then for each result of bytes
+//! `round(v * by)`, held in what it may be. These are the operations of the loop in the same order, so results are equal.
+//! Where only bytes are kept, both ranges become one: products and rounding keep the order of numbers.
+
+#![allow(unsafe_code)]
+
+use super::gemm::Patch;
+use super::gemm::int8::windows::Place;
+use crate::vmath::dispatch;
+use smallvec::SmallVec;
+
+/// Numbers of this size have no fraction, and a last byte of zero.
+const WHOLE: f32 = 12_582_912.0;
+
+/// A result of bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantized<P> {
+    /// Steps of a unit.
+    pub by: f32,
+    /// The least and the greatest byte.
+    pub range: (f32, f32),
+    /// Where it goes.
+    pub to: P,
+}
+
+/// What becomes of sums `[rows, columns]`, with places of kind `P`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requantize<P> {
+    /// Columns of the result.
+    pub columns: usize,
+    /// The factor of each column.
+    pub scale: P,
+    /// What is added to each column.
+    pub bias: P,
+    /// Numbers, laid out as the sums, that are added.
+    pub residual: Option<P>,
+    /// What numbers are held in.
+    pub range: (f32, f32),
+    /// Where the numbers themselves go.
+    pub real: Option<P>,
+    /// Results of bytes.
+    pub bytes: SmallVec<[Quantized<P>; 2]>,
+}
+
+impl<P: Copy> Requantize<P> {
+    /// The same with other places.
+    pub fn map<Q>(&self, f: impl Fn(P) -> Q) -> Requantize<Q> {
+        let bytes = self.bytes.iter().map(|b| Quantized { by: b.by, range: b.range, to: f(b.to) }).collect();
+        Requantize {
+            columns: self.columns,
+            scale: f(self.scale),
+            bias: f(self.bias),
+            residual: self.residual.map(&f),
+            range: self.range,
+            real: self.real.map(&f),
+            bytes,
+        }
+    }
+}
+
+/// The epilogue at its addresses.
+pub struct Bound(Requantize<*mut u8>);
+// SAFETY: tasks write parts of their own, as the caller of `Bound::new` promises.
+unsafe impl Sync for Bound {}
+
+impl Bound {
+    /// An epilogue at these addresses.
+    ///
+    /// # Safety
+    /// They have room for all rows while it is used, and nobody else writes there. The residual and the numbers may share
+    /// memory.
+    pub unsafe fn new(r: Requantize<*mut u8>) -> Bound {
+        Bound(r)
+    }
+}
+
+impl Place for Bound {
+    fn direct(&self, _: usize, _: usize) -> Option<(*mut i32, usize)> {
+        None
+    }
+    unsafe fn take(&self, tile: *const i32, width: usize, part: Patch) {
+        // SAFETY: the caller's promise, and that of `Bound::new`.
+        unsafe { take(&self.0, tile, width, part) }
+    }
+    fn done(&self, _: Patch) {}
+}
+
+dispatch! {
+    /// Puts a tile of sums, rows `width` apart, where its bytes go.
+    unsafe fn take(r: &Requantize<*mut u8>, tile: *const i32, width: usize, part: Patch) {
+        _I => match (r.residual.is_some(), r.real.is_some()) {
+            (false, false) => rows::<false, false>(r, tile, width, part),
+            (false, true) => rows::<false, true>(r, tile, width, part),
+            (true, false) => rows::<true, false>(r, tile, width, part),
+            (true, true) => rows::<true, true>(r, tile, width, part),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn rows<const RESIDUAL: bool, const REAL: bool>(
+    r: &Requantize<*mut u8>,
+    tile: *const i32,
+    width: usize,
+    part: Patch,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut c = 0;
+        while c < part.cols {
+            let left = part.cols - c;
+            match left {
+                16.. => column::<16, RESIDUAL, REAL>(r, tile.add(c), width, part, c),
+                8.. => column::<8, RESIDUAL, REAL>(r, tile.add(c), width, part, c),
+                4.. => column::<4, RESIDUAL, REAL>(r, tile.add(c), width, part, c),
+                _ => column::<1, RESIDUAL, REAL>(r, tile.add(c), width, part, c),
+            }
+            c += match left {
+                16.. => 16,
+                8.. => 8,
+                4.. => 4,
+                _ => 1,
+            };
+        }
+    }
+}
+
+/// `N` columns of a tile: their factors stay in registers.
+#[inline(always)]
+unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
+    r: &Requantize<*mut u8>,
+    tile: *const i32,
+    width: usize,
+    part: Patch,
+    first: usize,
+) {
+    let j = part.col + first;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scale = r.scale.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+        let bias = r.bias.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+        for row in 0..part.rows {
+            let at = (part.row + row) * r.columns + j;
+            let sums = tile.add(row * width).cast::<[i32; N]>().read_unaligned();
+            let mut v: [f32; N] = std::array::from_fn(|i| sums[i] as f32 * scale[i] + bias[i]);
+            if RESIDUAL {
+                let from = r.residual.unwrap_unchecked().cast::<f32>().add(at);
+                let x = from.cast::<[f32; N]>().read_unaligned();
+                (0..N).for_each(|i| v[i] += x[i]);
+            }
+            if REAL {
+                // NaN stays.
+                (0..N).for_each(|i| v[i] = if r.range.0 > v[i] { r.range.0 } else { v[i] });
+                (0..N).for_each(|i| v[i] = if r.range.1 < v[i] { r.range.1 } else { v[i] });
+                let to = r.real.unwrap_unchecked().cast::<f32>().add(at);
+                to.cast::<[f32; N]>().write_unaligned(v);
+            }
+            for b in &r.bytes {
+                let (low, high) = match REAL {
+                    true => b.range,
+                    false => (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by)),
+                };
+                let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
+                if RESIDUAL {
+                    // NaN becomes 0, as a cast makes it.
+                    (0..N).for_each(|i| q[i] = if q[i].is_nan() { 0.0 } else { q[i] });
+                }
+                (0..N).for_each(|i| q[i] = if q[i] > low { q[i] } else { low });
+                (0..N).for_each(|i| q[i] = if q[i] < high { q[i] } else { high });
+                // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
+                let bytes: [u8; N] = std::array::from_fn(|i| (q[i] + WHOLE).to_bits() as u8);
+                b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Noise;
+    use super::*;
+    use crate::vmath::{Level, limit_level};
+
+    /// Every width of columns, with and without a residual, at the ends of the ranges, and NaN.
+    #[test]
+    fn as_one_number_at_a_time() {
+        let mut noise = Noise::new(3);
+        for (level, columns) in Level::ALL.iter().flat_map(|l| [1, 7, 31, 48].map(|c| (*l, c))) {
+            limit_level(level);
+            let rows = 3;
+            let float = |noise: &mut Noise| noise.range(0, 2000) as f32 / 1000.0 - 1.0;
+            let tile: Vec<i32> = (0..rows * columns).map(|_| noise.range(0, 200_000) as i32 - 100_000).collect();
+            let mut scale: Vec<f32> = (0..columns).map(|_| float(&mut noise) * 1e-3).collect();
+            let mut bias: Vec<f32> = (0..columns).map(|_| float(&mut noise)).collect();
+            let mut residual: Vec<f32> = (0..rows * columns).map(|_| float(&mut noise)).collect();
+            residual[0] = f32::NAN;
+            for (has_residual, is_kept) in [(false, false), (false, true), (true, false), (true, true)] {
+                let (mut real, mut low, mut high) =
+                    (vec![0f32; rows * columns], vec![0u8; rows * columns], vec![0u8; rows * columns]);
+                let r = Requantize {
+                    columns,
+                    scale: scale.as_mut_ptr().cast(),
+                    bias: bias.as_mut_ptr().cast(),
+                    residual: has_residual.then(|| residual.as_mut_ptr().cast()),
+                    range: (-50.0, 60.0),
+                    real: is_kept.then(|| real.as_mut_ptr().cast()),
+                    bytes: smallvec::smallvec![
+                        Quantized { by: 3.0, range: (-128.0, 127.0), to: low.as_mut_ptr() },
+                        Quantized { by: 7.0, range: (0.0, 255.0), to: high.as_mut_ptr() },
+                    ],
+                };
+                // SAFETY: the vectors have room for all rows.
+                unsafe { Bound::new(r).take(tile.as_ptr(), columns, Patch { row: 0, rows, col: 0, cols: columns }) };
+                for i in 0..rows * columns {
+                    let v = tile[i] as f32 * scale[i % columns] + bias[i % columns];
+                    let v = if has_residual { v + residual[i] } else { v };
+                    let v = if v.is_nan() { v } else { v.clamp(-50.0, 60.0) };
+                    assert!(!is_kept || real[i] == v || v.is_nan() && real[i].is_nan(), "{level:?} {columns} at {i}");
+                    assert_eq!(low[i] as i8, (v * 3.0).round_ties_even() as i8, "{level:?} {columns} at {i}");
+                    assert_eq!(high[i], (v * 7.0).round_ties_even() as u8, "{level:?} {columns} at {i}");
+                }
+            }
+        }
+    }
+}

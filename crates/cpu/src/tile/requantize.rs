@@ -1,0 +1,183 @@
+//! Finds epilogues that turn sums of bytes into numbers and bytes again, which one kernel computes
+//! ([`crate::kernels::requantize`]) instead of a loop that takes a pass for each operation.
+
+use super::access::Spot;
+use super::functions::{ADD, MAX, MIN, MUL, ROUND};
+use crate::kernels::requantize::{Quantized, Requantize};
+use ir::{DType, Graph, Literal, Meaning, Out, Slot};
+use passes::{Loop, Step};
+use smallvec::SmallVec;
+
+/// What a step of such a loop is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// The kernel's sums.
+    Sums,
+    /// The same as `f32`.
+    Floats,
+    /// One number.
+    Number(f32),
+    /// One `f32` a column.
+    Column(Spot),
+    /// Numbers laid out as the sums.
+    Dense(Spot),
+    Real(Real),
+    /// Numbers in steps.
+    Steps(Steps),
+    /// The same as bytes.
+    Bytes(Steps),
+}
+
+/// `sums * scale + bias + residual`, held in a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Real {
+    scale: Spot,
+    bias: Option<Spot>,
+    residual: Option<Spot>,
+    range: (f32, f32),
+}
+
+/// `round(real * by)`, held in a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Steps {
+    real: Real,
+    by: f32,
+    is_rounded: bool,
+    range: (f32, f32),
+}
+
+const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+/// `max(x, low)` after a range, unless the range ends below.
+fn raised(range: (f32, f32), low: f32) -> Option<(f32, f32)> {
+    (low <= range.1).then(|| (range.0.max(low), range.1))
+}
+/// `min(x, high)` after a range. An end below the beginning wins, as in the loop.
+fn lowered(range: (f32, f32), high: f32) -> Option<(f32, f32)> {
+    high.partial_cmp(&range.0).is_some().then(|| (range.0.min(high), range.1.min(high)))
+}
+
+/// The kernel's form of a loop that takes the sums `slot`, if it has one.
+pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spot) -> Option<Requantize<Spot>> {
+    let [_, columns] = l.dims[..] else { return None };
+    if l.inner != 1 {
+        return None;
+    }
+    let dense = [columns as isize, 1];
+    let mut forms: Vec<Form> = Vec::with_capacity(l.steps.len());
+    for step in &l.steps {
+        let form = match step {
+            Step::Load { root, .. } if *root == slot => Form::Sums,
+            Step::Load { root, strides, offset } if graph.ty(*root).dtype == DType::F32 => {
+                let at = spot(*root);
+                let at = Spot { offset: at.offset + offset * size_of::<f32>(), ..at };
+                match strides[..] {
+                    [0, 1] => Form::Column(at),
+                    [r, c] if [r, c] == dense => Form::Dense(at),
+                    _ => return None,
+                }
+            }
+            Step::Const(c) if c.dtype() == DType::F32 => Form::Number(number(c)?),
+            Step::Scalar { node, args, row: false } => {
+                let n = &graph.nodes[*node as usize];
+                let Meaning::Scalar(s) = n.op.meaning else { return None };
+                let to = n.outs[0].dtype;
+                match args[..] {
+                    [x] if s.out == Out::Cast => cast(forms[x as usize], to)?,
+                    [x] if s.code == ROUND => rounded(forms[x as usize])?,
+                    [a, b] if to == DType::F32 => {
+                        let (a, b) = (forms[a as usize], forms[b as usize]);
+                        combined(s.code, a, b).or_else(|| combined(s.code, b, a))?
+                    }
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        forms.push(form);
+    }
+    stored(l, graph, &forms, spot)
+}
+
+/// The only number of a literal, unless it is NaN.
+fn number(c: &Literal) -> Option<f32> {
+    let x = f32::from_ne_bytes(c.bytes().try_into().ok()?);
+    (!x.is_nan()).then_some(x)
+}
+
+fn cast(x: Form, to: DType) -> Option<Form> {
+    let least = if to == DType::U8 { 0.0 } else { -128.0 };
+    match x {
+        Form::Sums if to == DType::F32 => Some(Form::Floats),
+        // What is cast is inside the type.
+        Form::Steps(s) if matches!(to, DType::I8 | DType::U8) => {
+            let is_inside = s.is_rounded && s.range.0 >= least && s.range.1 <= least + 255.0;
+            let are_whole = s.range.0.fract() == 0.0 && s.range.1.fract() == 0.0;
+            (is_inside && are_whole).then_some(Form::Bytes(s))
+        }
+        _ => None,
+    }
+}
+
+fn rounded(x: Form) -> Option<Form> {
+    match x {
+        Form::Steps(s) if !s.is_rounded => Some(Form::Steps(Steps { is_rounded: true, ..s })),
+        _ => None,
+    }
+}
+
+/// An operation on a value that descends from the sums and another one.
+fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
+    let real = match (code, x, y) {
+        (MUL, Form::Floats, Form::Column(scale)) => Real { scale, bias: None, residual: None, range: ALL },
+        (ADD, Form::Real(r), Form::Column(at)) if r.bias.is_none() && r.residual.is_none() && r.range == ALL => {
+            Real { bias: Some(at), ..r }
+        }
+        (ADD, Form::Real(r), Form::Dense(at)) if r.residual.is_none() && r.range == ALL => {
+            Real { residual: Some(at), ..r }
+        }
+        (MAX, Form::Real(r), Form::Number(low)) => Real { range: raised(r.range, low)?, ..r },
+        (MIN, Form::Real(r), Form::Number(high)) => Real { range: lowered(r.range, high)?, ..r },
+        (MUL, Form::Real(real), Form::Number(by)) if by > 0.0 && by.is_finite() => {
+            return Some(Form::Steps(Steps { real, by, is_rounded: false, range: ALL }));
+        }
+        (MAX, Form::Steps(s), Form::Number(low)) if s.is_rounded => {
+            return Some(Form::Steps(Steps { range: raised(s.range, low)?, ..s }));
+        }
+        (MIN, Form::Steps(s), Form::Number(high)) if s.is_rounded => {
+            return Some(Form::Steps(Steps { range: lowered(s.range, high)?, ..s }));
+        }
+        _ => return None,
+    };
+    Some(Form::Real(real))
+}
+
+/// The kernel for what is kept: the numbers once, and bytes of the same numbers.
+fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) -> Option<Requantize<Spot>> {
+    let columns = l.columns();
+    let (mut of, mut real) = (None, None);
+    let mut bytes: SmallVec<[Quantized<Spot>; 2]> = SmallVec::new();
+    for s in &l.stores {
+        let is_dense = s.strides[..] == [columns as isize, 1];
+        let at = spot(s.slot);
+        let at = Spot { offset: at.offset + s.offset * graph.ty(s.slot).dtype.size(), ..at };
+        let it = match forms[s.step as usize] {
+            Form::Real(r) if real.is_none() => {
+                real = Some(at);
+                r
+            }
+            Form::Bytes(s) => {
+                bytes.push(Quantized { by: s.by, range: s.range, to: at });
+                s.real
+            }
+            _ => return None,
+        };
+        if !is_dense || *of.get_or_insert(it) != it {
+            return None;
+        }
+    }
+    let Real { scale, bias, residual, range } = of?;
+    // Bytes must not replace numbers of a residual that others still read.
+    let is_apart = bytes.iter().all(|b| Some(b.to) != residual);
+    is_apart.then_some(Requantize { columns, scale, bias: bias?, residual, range, real, bytes })
+}

@@ -1,0 +1,94 @@
+//! Convolutions of bytes with the epilogue that requantizes their sums: the reference's bytes, in one kernel.
+
+use ir::{Attr, Attrs, Buffer, DType, Graph, Literal, Site, Slot, Type};
+use runtime::{Device, Program, reference};
+use std::sync::Arc;
+use talweg_cpu::Cpu;
+
+const SITE: Site = Site::new("user.rs", 7, 1);
+
+#[derive(Default)]
+struct Net(Graph);
+
+impl Net {
+    fn op(&mut self, name: &str, inputs: &[Slot], attrs: Attrs) -> Slot {
+        self.0.push(ops::find(name).unwrap(), inputs, attrs, SITE).unwrap()
+    }
+    fn f(&mut self, name: &str, inputs: &[Slot]) -> Slot {
+        self.op(name, inputs, Attrs::new())
+    }
+    fn cast(&mut self, x: Slot, to: DType) -> Slot {
+        self.op("cast", &[x], Attrs::new().with("dtype", to))
+    }
+    fn constant(&mut self, value: Literal) -> Slot {
+        self.0.push(&ir::CONST, &[], Attrs::new().with("value", Attr::Literal(value)), SITE).unwrap()
+    }
+    fn number(&mut self, x: f32) -> Slot {
+        self.constant(Literal::scalar(x))
+    }
+    fn conv(&mut self, x: Slot, w: Slot, pad: i64, groups: i64) -> Slot {
+        let both = |n: i64| Attr::Ints(vec![n; 2].into());
+        let attrs = Attrs::new().with("stride", both(1)).with("dilation", both(1)).with("groups", groups);
+        self.op("int_conv", &[x, w], attrs.with("padding_lo", both(pad)).with("padding_hi", both(pad)))
+    }
+    /// Numbers in steps, as bytes.
+    fn bytes(&mut self, x: Slot, by: f32, to: DType) -> Slot {
+        let (low, high) = if to == DType::I8 { (-128.0, 127.0) } else { (0.0, 255.0) };
+        let (by, low, high) = (self.number(by), self.number(low), self.number(high));
+        let steps = self.f("mul", &[x, by]);
+        let steps = self.f("round", &[steps]);
+        let steps = self.f("maximum", &[steps, low]);
+        let steps = self.f("minimum", &[steps, high]);
+        self.cast(steps, to)
+    }
+    fn compile(&mut self, outputs: &[Slot]) -> Arc<dyn Program> {
+        self.0.outputs = outputs.to_vec();
+        Cpu::new().compile(self.0.clone()).unwrap()
+    }
+}
+
+fn bytes(dtype: DType, shape: &[usize], step: i64) -> Literal {
+    let data: Vec<i64> = (0..shape.iter().product::<usize>() as i64).map(|i| i * step % 255 - 127).collect();
+    Literal::from_i64(dtype, shape, &data)
+}
+
+/// Depthwise and dense, with and without a residual sum, both kinds of bytes, the numbers kept or not.
+#[test]
+fn bytes_of_the_reference() {
+    for case in 0..16 {
+        let [is_depthwise, has_residual, is_signed, is_kept] = [1, 2, 4, 8].map(|bit| case & bit != 0);
+        let (side, channels, outputs) = (9, 24, if is_depthwise { 24 } else { 40 });
+        let from = if is_signed { DType::I8 } else { DType::U8 };
+        let mut net = Net::default();
+        let x = net.0.input("x", &Type::new(from, [2, side, side, channels]), SITE);
+        let r = net.0.input("r", &Type::new(DType::F32, [2, side, side, outputs]), SITE);
+        let groups = if is_depthwise { channels } else { 1 };
+        let w = net.constant(bytes(DType::I8, &[outputs, channels / groups, 3, 3], 91));
+        let sums = net.conv(x, w, 1, groups as i64);
+        let sums = net.cast(sums, DType::F32);
+        let scale = net.constant(Literal::generate([outputs], |i| 1e-4 + i as f32 * 1e-6));
+        let bias = net.constant(Literal::generate([outputs], |i| i as f32 * 0.1 - 1.0));
+        let y = net.f("mul", &[sums, scale]);
+        let mut y = net.f("add", &[y, bias]);
+        if has_residual {
+            y = net.f("add", &[y, r]);
+        }
+        let (zero, six) = (net.number(0.0), net.number(6.0));
+        let y = net.f("maximum", &[y, zero]);
+        let y = net.f("minimum", &[y, six]);
+        let q = net.bytes(y, 255.0 / 6.0, DType::U8);
+        let program = net.compile(&if is_kept { vec![q, y] } else { vec![q] });
+        let text = program.explain();
+        assert!(text.contains("requantized"), "case {case}: {text}");
+        let inputs = vec![
+            bytes(from, &[2, side, side, channels], 37),
+            Literal::generate([2, side, side, outputs], |i| (i % 13) as f32 * 0.3 - 2.0),
+        ];
+        let want = reference::run(&net.0, &inputs).unwrap();
+        let mut given: Vec<Buffer> = inputs.into_iter().map(Buffer::Host).collect();
+        let got = program.run(&mut given).unwrap();
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(got.read().unwrap().bytes(), want.bytes(), "case {case}");
+        }
+    }
+}
