@@ -151,7 +151,7 @@ impl Spec {
     }
     /// The elements that a rank has along a dimension of this size.
     pub fn runs(&self, dim: usize, size: usize, mesh: &Mesh, rank: usize) -> Runs {
-        let mut runs = Runs::from_iter([0..size]);
+        let mut runs = Runs::from_iter(std::iter::once(0..size));
         for &a in &self.dims[dim] {
             let (n, i, len) = (mesh.size(a), mesh.coordinate(rank, a), runs.iter().map(Range::len).sum());
             let local = match self.period(a) {
@@ -212,7 +212,7 @@ fn joined(runs: Runs) -> Runs {
             _ => all.push(r),
         }
     }
-    if all.is_empty() { Runs::from_iter([0..0]) } else { all }
+    if all.is_empty() { Runs::from_iter(std::iter::once(0..0)) } else { all }
 }
 
 /// What cutting a factor does to the results.
