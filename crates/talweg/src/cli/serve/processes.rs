@@ -90,7 +90,7 @@ fn directory() -> io::Result<Directory> {
 /// Starts the processes and keeps them running until SIGINT or SIGTERM.
 pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
     let began = Instant::now();
-    let is_told = interrupt::interrupt()?;
+    let is_told = interrupt()?;
     let bind = |a: std::net::SocketAddr| TcpListener::bind(a).map_err(|e| failed(format!("{a}: {e}")));
     let sockets = o.addresses().into_iter().map(bind).collect::<Result<Vec<_>>>()?;
     let directory = directory().map_err(failed)?;
