@@ -7,6 +7,7 @@
 
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
+use crate::vmath::dispatch;
 use half::{bf16, f16};
 
 /// An element with an order.
@@ -17,6 +18,15 @@ pub trait Ordered: Copy + Send + Sync + 'static {
     fn key(self) -> Self::Key;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
+    /// The keys of elements, or their complements, into `to`.
+    fn keys(x: &[Self], is_reverse: bool, to: &mut Vec<Self::Key>) {
+        to.clear();
+        if is_reverse {
+            to.extend(x.iter().map(|x| !x.key()));
+        } else {
+            to.extend(x.iter().map(|x| x.key()));
+        }
+    }
 }
 
 /// An unsigned number.
@@ -73,9 +83,27 @@ impl Key for u64 {
     }
 }
 
+/// Writes keys with the instructions of the caller. Unsafe only as every body of [`dispatch!`] is.
+#[inline(always)]
+unsafe fn fill_keys<T: Ordered>(x: &[T], is_reverse: bool, to: &mut [T::Key]) {
+    if is_reverse {
+        to.iter_mut().zip(x).for_each(|(to, x)| *to = !x.key());
+    } else {
+        to.iter_mut().zip(x).for_each(|(to, x)| *to = x.key());
+    }
+}
+
 macro_rules! float_order {
-    ($t:ty, $bits:ty, $key:ty) => {
+    ($t:ty, $bits:ty, $key:ty, $keys:ident) => {
+        dispatch! {
+            unsafe fn $keys(x: &[$t], is_reverse: bool, to: &mut [$key]) { _I => fill_keys(x, is_reverse, to) }
+        }
         impl Ordered for $t {
+            fn keys(x: &[$t], is_reverse: bool, to: &mut Vec<$key>) {
+                to.resize(x.len(), 0);
+                // SAFETY: no condition.
+                unsafe { $keys(x, is_reverse, to) }
+            }
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key {
@@ -99,10 +127,10 @@ macro_rules! float_order {
         }
     };
 }
-float_order!(f32, u32, u32);
-float_order!(f64, u64, u64);
-float_order!(f16, u16, u32);
-float_order!(bf16, u16, u32);
+float_order!(f32, u32, u32, keys_f32);
+float_order!(f64, u64, u64, keys_f64);
+float_order!(f16, u16, u32, keys_f16);
+float_order!(bf16, u16, u32, keys_bf16);
 
 macro_rules! int_order {
     ($($t:ty, $wide:ty, $key:ty);* $(;)?) => {$(
