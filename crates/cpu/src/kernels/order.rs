@@ -45,6 +45,8 @@ pub trait Item: Copy + Ord + Send + Sync + Default + 'static {
     fn index(self) -> usize;
     /// Eight bits of the key from a bit on.
     fn digit(self, shift: u32) -> usize;
+    /// With a key that is less by that of `least`.
+    fn lowered(self, least: Self) -> Self;
 }
 impl Item for u64 {
     const BITS: u32 = 32;
@@ -56,6 +58,10 @@ impl Item for u64 {
     fn digit(self, shift: u32) -> usize {
         (self >> (32 + shift)) as usize & 255
     }
+    #[inline(always)]
+    fn lowered(self, least: u64) -> u64 {
+        self - (least >> 32 << 32)
+    }
 }
 impl Item for (u64, u32) {
     const BITS: u32 = 64;
@@ -66,6 +72,10 @@ impl Item for (u64, u32) {
     #[inline(always)]
     fn digit(self, shift: u32) -> usize {
         (self.0 >> shift) as usize & 255
+    }
+    #[inline(always)]
+    fn lowered(self, least: Self) -> Self {
+        (self.0 - least.0, self.1)
     }
 }
 impl Key for u32 {
@@ -161,7 +171,12 @@ pub fn sort<I: Item>(items: &mut [I]) {
     if n < 2 * PIECE || pool::is_inside_task() {
         return sort_piece(items);
     }
-    let pieces = (n / PIECE).next_power_of_two().min(64);
+    // As no two items are equal, there is one result, however many pieces there are: as many as threads, for each
+    // doubling is another merge.
+    let pieces = (n / PIECE).next_power_of_two().min(pool::threads().next_power_of_two()).min(64);
+    if pieces == 1 {
+        return sort_piece(items);
+    }
     let bound = |p: usize| p * n / pieces;
     let all = Shared::new(items.as_mut_ptr());
     // SAFETY: pieces do not overlap.
@@ -229,15 +244,19 @@ fn merge<I: Item>(a: &[I], b: &[I], to: &mut [I]) {
     }
 }
 
-/// Sorts items on this thread: by counting digits from the lowest on, without those that are all equal.
+/// Sorts items on this thread: by counting digits from the lowest on, without those that are all equal. Digits are
+/// those of the distance from the least key, so that a small range has few.
 fn sort_piece<I: Item>(items: &mut [I]) {
     let n = items.len();
     if n < RADIX_MIN {
         return items.sort_unstable();
     }
-    let digits = I::BITS as usize / 8;
+    let (least, most) = items.iter().fold((items[0], items[0]), |(a, b), &x| (a.min(x), b.max(x)));
+    let range = most.lowered(least);
+    let digits = (0..I::BITS / 8).rev().find(|d| range.digit(8 * d) != 0).map_or(0, |d| d as usize + 1);
     let mut counts = vec![[0u32; 256]; digits];
     for item in items.iter() {
+        let item = item.lowered(least);
         for (d, count) in counts.iter_mut().enumerate() {
             count[item.digit(8 * d as u32)] += 1;
         }
@@ -257,7 +276,7 @@ fn sort_piece<I: Item>(items: &mut [I]) {
         unsafe {
             for k in 0..n {
                 let item = *from.add(k);
-                let place = &mut count[item.digit(8 * d as u32)];
+                let place = &mut count[item.lowered(least).digit(8 * d as u32)];
                 *to.add(*place as usize) = item;
                 *place += 1;
             }

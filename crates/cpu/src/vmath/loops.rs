@@ -275,7 +275,11 @@ unsafe fn pairwise<E: Copy + Default + std::ops::Add<Output = E>>(n: usize, leaf
     let mut start = 0;
     loop {
         let len = LEAF.min(n - start);
+        // The one call: a second one would keep the leaf from being inlined, and so from being vectors.
         let mut s = leaf(start, len);
+        if n <= LEAF {
+            return s;
+        }
         let mut k = 0;
         while filled >> k & 1 == 1 {
             s = partial[k] + s;
