@@ -172,3 +172,27 @@ def test_bench_ops_keeps_results_and_finds_what_became_slower(tmp_path):
     file.write_text(json.dumps(kept))
     slower = bench()
     assert slower.returncode == 1 and "slower by" in slower.stdout and "sum_rows" in slower.stdout
+
+
+DEADLY = """
+import os, signal
+class nn:
+    functional = None
+def set_num_threads(n):
+    pass
+def manual_seed(seed):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_bench_ops_goes_on_where_the_other_library_dies(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(DEADLY)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    small = ["--only", "abs,sum_rows", "--direction", "forward", "--scale", "0.0001", "--seconds", "0.01"]
+    done = run("bench", "ops", *small, "--results", str(tmp_path), "--save", env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = tmp_path.glob("*.json")
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["op"] for row in rows] == ["abs", "sum_rows"]
+    assert all("SIGKILL" in row["torch_error"] and row["talweg_ms"] > 0 for row in rows)

@@ -16,6 +16,7 @@ files! {
     control,
     conv,
     fft,
+    grid_sample,
     indexed,
     int_conv,
     linalg,

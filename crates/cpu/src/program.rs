@@ -493,3 +493,23 @@ impl Binder<'_> {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::{Attrs, DType, Shape, Site};
+
+    /// Columns are reduced as they lie in memory; rows of 16 KB were copied into tiles first.
+    #[test]
+    fn a_reduction_of_columns_copies_nothing() {
+        for name in ["sum", "prod", "max", "min"] {
+            let mut g = Graph::new();
+            let x = g.input("", &Type::new(DType::F32, Shape::new(&[245, 4096])), Site::UNKNOWN);
+            let y = g.push(ops::find(name).unwrap(), &[x], Attrs::new().with("axes", &[0usize][..]), Site::UNKNOWN);
+            g.outputs = vec![y.unwrap()];
+            let program = Compiled::new(g).unwrap();
+            let [Code::Loop(tiles)] = &program.code[..] else { panic!("{name} is not one loop") };
+            assert_eq!(tiles.copies(), 0, "{name}");
+        }
+    }
+}

@@ -23,6 +23,8 @@ import os
 import platform
 import random
 import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +90,8 @@ def wait(y: Any) -> None:
 
 # PyTorch's idle threads spin for some milliseconds before they sleep. Until then they take a processor from who is next.
 SETTLE = 0.02
+# Four rounds are made if they take no longer than this; one is always made.
+ROUNDS_SECONDS = 10.0
 
 
 def least_times(calls: dict[str, Callable[[], Any]], seconds: float, clock: Callable[[], float], settle: float) -> dict[str, float]:
@@ -100,9 +104,10 @@ def least_times(calls: dict[str, Callable[[], Any]], seconds: float, clock: Call
         start = clock()
         wait(call())
         repeats[name] = max(1, min(200, int(0.003 / max(clock() - start, 1e-6))))
-    end = clock() + seconds
+    begin = clock()
+    end = begin + seconds
     rounds = 0
-    while rounds < 4 or (clock() < end and rounds < 200):
+    while (rounds < 4 and clock() < begin + ROUNDS_SECONDS) or (clock() < end and rounds < 200):
         rounds += 1
         for name, call in calls.items():
             if settle:
@@ -140,8 +145,42 @@ def plan(options: argparse.Namespace) -> Iterator[tuple[Case, tuple[str, str, st
                     yield sized[variant[2]][name], variant, direction
 
 
-def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """One result for each case, variant and direction."""
+def row_of(case: Case, variant: tuple[str, str, str], direction: str) -> Row:
+    dtype, layout, size = variant
+    return {"op": case.name, "group": case.group, "direction": direction, "dtype": dtype, "layout": layout, "size": size}
+
+
+def isolated(options: argparse.Namespace, args: Sequence[str]) -> Iterator[Row]:
+    """The results of a process of its own. Where it dies in a case, such as by an instruction that the machine lacks,
+    another one measures that case without PyTorch and goes on."""
+    todo = list(plan(options))
+    done, alone, death = 0, -1, ""
+    while done < len(todo):
+        command = [sys.executable, "-m", "talweg._bench_ops", *args, "--worker", f"{done},{alone}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                row = json.loads(line)
+                if done == alone:
+                    row["torch_error"] = f"the process ended by {death}"
+                yield row
+                done += 1
+        if done == len(todo):
+            return
+        if worker.returncode >= 0:
+            raise SystemExit(worker.returncode or 1)
+        death = signal.Signals(-worker.returncode).name
+        if done == alone:
+            # Not PyTorch's doing.
+            yield {**row_of(*todo[done]), "talweg_error": f"the process ended by {death}"}
+            done += 1
+        else:
+            alone = done
+
+
+def measure(options: argparse.Namespace, first: int = 0, alone: int = -1) -> Iterator[Row]:
+    """One result for each case, variant and direction from the `first` on; that with the number `alone` without
+    PyTorch."""
     os.environ.setdefault("TALWEG_THREADS", str(options.threads))
     import talweg
 
@@ -155,10 +194,15 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
         print("PyTorch is not installed: times alone", file=sys.stderr)
     clock = time.process_time if options.busy else time.perf_counter
     settle = SETTLE if options.threads > 1 and options.device == "cpu" and len(libraries) > 1 else 0.0
-    for case, (dtype, layout, size), direction in plan(options):
-        row: Row = {"op": case.name, "group": case.group, "direction": direction, "dtype": dtype, "layout": layout, "size": size}
+    for number, (case, variant, direction) in enumerate(plan(options)):
+        if number < first:
+            continue
+        row = row_of(case, variant, direction)
+        dtype, layout, _ = variant
         calls = {}
         for who, library in libraries.items():
+            if number == alone and who == "torch":
+                continue
             env = {"t": library, "F": library.nn.functional, "dev": options.device}
             try:
                 library.manual_seed(0)
@@ -260,10 +304,17 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--slack", type=float, default=1.5, help="how much worse a result may be")
     parser.add_argument("--progress", action="store_true", help="a JSON line for each result as it comes, on stderr")
     parser.add_argument("--busy", action="store_true", help="processor time of one thread instead of time")
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    args = sys.argv[1:] if args is None else args
     options = parser.parse_args(args)
     options.threads = 1 if options.busy else options.threads
+    if options.worker:
+        first, alone = map(int, options.worker.split(","))
+        for row in measure(options, first, alone):
+            print(json.dumps(row), flush=True)
+        return 0
     rows = []
-    for row in measure(options):
+    for row in isolated(options, args):
         rows.append(row)
         if options.progress:
             print(json.dumps(row), file=sys.stderr, flush=True)

@@ -390,6 +390,19 @@ fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
                 *to = <T as Sum>::plus(*to, src[k]);
             };
             let Some(lanes) = places.lanes else { return places.each(index, add) };
+            if lanes.inner == 1 {
+                each_task(lanes.outer, lanes.size * 8, &|o| {
+                    let index = &index[places.start(o, lanes.size)..][..lanes.size];
+                    // SAFETY: this row belongs to this task, and indices were checked.
+                    let to = unsafe { sums.slice(o * places.size, places.size) };
+                    for (&i, &x) in index.iter().zip(&src[o * lanes.size..][..lanes.size]) {
+                        // SAFETY: as above.
+                        let to = unsafe { to.get_unchecked_mut(i as usize) };
+                        *to = <T as Sum>::plus(*to, x);
+                    }
+                });
+                return Ok(());
+            }
             places.in_order(lanes, index, add);
             Ok(())
         })

@@ -6,12 +6,14 @@ use super::indexed::{Sum, with_sum};
 use super::{Claim, Operand, Prepared, always, each_task, never, rows, rows_mut};
 use half::{bf16, f16};
 use ir::AxisSplit;
-use ir::{Attrs, DType, Element, Error, FlatNode, Literal};
+use ir::{Attrs, DType, Element, Error, FlatNode, Layout, Literal, Shape};
+use std::ops::Range;
 
 /// Kernels that move elements.
 pub static CLAIMS: &[Claim] = &[
     Claim {
         joins: |n| n.attrs.size("axis").ok(),
+        accepts: |n, _, layout| n.attrs.size("axis").is_ok_and(|axis| row_distance(layout, axis).is_some()),
         ..Claim::new("concat", never, |n, args, outs| Ok(concat(&n.attrs, args, outs)))
     },
     Claim::new("pad", never, |n, args, outs| Ok(pad(&n.attrs, args, outs))),
@@ -60,8 +62,35 @@ macro_rules! with_bits {
 }
 pub(super) use with_bits;
 
+/// The distance from block to block of a tensor, where a block is what lies along `axis` and the axes after it, if
+/// each block lies in one piece of more than an element.
+fn row_distance(layout: &Layout, axis: usize) -> Option<isize> {
+    let (lead, tail) = (layout.shape.dims().split_at_checked(axis)?, &layout.strides[axis..]);
+    let mut size = 1;
+    for (&d, &stride) in lead.1.iter().zip(tail).rev() {
+        if d != 1 && stride != size {
+            return None;
+        }
+        size *= d as isize;
+    }
+    let lead = Layout { shape: lead.0.into(), strides: layout.strides[..axis].into(), offset: 0 };
+    let apart = lead.reshape(&Shape::new(&[lead.shape.count()]))?.strides[0];
+    (size > 1).then_some(apart)
+}
+
+/// A part of a concatenation: where it begins in a row of the result, how many bytes it has there, and how many there
+/// are from row to row of its own.
+struct Part {
+    x: Operand,
+    at: usize,
+    bytes: usize,
+    apart: isize,
+}
+
 /// Tensors one after the other along an axis.
 fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    /// Bytes of a task.
+    const PIECE: usize = 1 << 18;
     let axis = attrs.size("axis").ok()?;
     let out = outs[0].clone();
     let lanes = AxisSplit::new(&out.ty.shape, axis);
@@ -79,20 +108,36 @@ fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
         })));
     }
     let mut at = 0;
-    let mut parts: Vec<(Operand, usize, usize)> = Vec::new();
-    for a in args {
-        let bytes = a.ty.shape[axis] * lanes.inner * size;
-        parts.push((a.clone(), at, bytes));
+    let mut parts: Vec<Part> = Vec::new();
+    for x in args {
+        let bytes = x.ty.shape[axis] * lanes.inner * size;
+        let apart = row_distance(&x.layout, axis).map_or(bytes as isize, |apart| apart * size as isize);
+        if bytes > 0 {
+            parts.push(Part { x: x.clone(), at, bytes, apart });
+        }
         at += bytes;
     }
     Some(Box::new(move |bases| {
-        for (a, at, bytes) in &parts {
-            // SAFETY: the parts of the result are apart from each other and from the operands.
-            let (src, dst) = unsafe { (rows::<u8>(a, bases), rows_mut::<u8>(&out, bases)) };
-            each_task(lanes.outer, *bytes, &|i| {
-                // SAFETY: each task writes its own rows.
-                let dst = unsafe { dst.slice(i * row + at, *bytes) };
-                dst.copy_from_slice(&src[i * bytes..][..*bytes]);
+        // SAFETY: the parts of the result are apart from each other and from the operands.
+        let dst = unsafe { rows_mut::<u8>(&out, bases) };
+        let copy = |p: &Part, i: usize, range: Range<usize>| {
+            let from = p.x.first::<u8>(bases).wrapping_offset(i as isize * p.apart).wrapping_add(range.start);
+            // SAFETY: a piece of block `i` of the operand; each task writes its own bytes.
+            unsafe {
+                let to = dst.slice(i * row + p.at + range.start, range.len());
+                std::ptr::copy_nonoverlapping(from.cast_const(), to.as_mut_ptr(), to.len());
+            }
+        };
+        if row <= PIECE {
+            // Whole rows of the result, one after the other.
+            each_task(lanes.outer, row, &|i| parts.iter().for_each(|p| copy(p, i, 0..p.bytes)));
+            return Ok(());
+        }
+        for p in &parts {
+            let pieces = p.bytes.div_ceil(PIECE);
+            each_task(lanes.outer * pieces, PIECE.min(p.bytes), &|task| {
+                let first = task % pieces * PIECE;
+                copy(p, task / pieces, first..p.bytes.min(first + PIECE));
             });
         }
         Ok(())

@@ -133,8 +133,12 @@ impl<T: Ordered> Lanes<'_, T> {
         if let Choice::First(k) = self.choice
             && k * 4 <= size
         {
-            keys.clear();
-            keys.extend((0..size).map(|k| key(at(k))));
+            if inner == 1 {
+                T::keys(&self.src[o * size..(o + 1) * size], self.is_reverse, keys);
+            } else {
+                keys.clear();
+                keys.extend((0..size).map(|k| key(at(k))));
+            }
             order::least(keys, k, items);
         } else {
             items.clear();

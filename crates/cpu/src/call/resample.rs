@@ -1,10 +1,10 @@
-//! Images in another size (`interpolate`, linear and cubic) and read at given places (`grid_sample`, bilinear), without
-//! the tables and intermediate tensors of their expansions. Gradients are those of the expansions.
+//! Images in another size (`interpolate`, linear and cubic), without the tables and intermediate tensors of their
+//! expansions. Gradients are those of the expansions.
 
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, never, rows, rows_mut};
-use crate::pool::{self, Shared};
+use crate::pool;
 use crate::vmath::convert::Narrow;
 use crate::vmath::dispatch;
 use crate::vmath::simd::Scalar;
@@ -12,19 +12,13 @@ use half::{bf16, f16};
 use ir::{Attrs, DType, FlatNode, Type};
 
 /// Resampling.
-pub static CLAIMS: &[Claim] = &[
-    Claim {
-        claims: is_interpolated,
-        ..Claim::new("interpolate", never, |n, args, outs| Ok(interpolate(&n.attrs, args, outs)))
-    },
-    Claim {
-        claims: is_sampled,
-        ..Claim::new("grid_sample", never, |n, args, outs| Ok(grid_sample(&n.attrs, args, outs)))
-    },
-];
+pub static CLAIMS: &[Claim] = &[Claim {
+    claims: is_interpolated,
+    ..Claim::new("interpolate", never, |n, args, outs| Ok(interpolate(&n.attrs, args, outs)))
+}];
 
 /// An element of an image, and the type it is computed in.
-trait Pixel: Copy + Send + Sync + 'static {
+pub(super) trait Pixel: Copy + Send + Sync + 'static {
     type Wide: Mixed;
     /// The row as wide numbers: where it lies, or in `room`.
     ///
@@ -107,6 +101,8 @@ macro_rules! with_pixel {
         }
     };
 }
+
+pub(super) use with_pixel;
 
 fn is_pixel(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64 | DType::BF16 | DType::F16)
@@ -236,7 +232,7 @@ fn interpolate(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
 }
 
 /// Numbers that rows are computed in.
-trait Mixed: Scalar {
+pub(super) trait Mixed: Scalar {
     /// `y (+)= weight x`.
     ///
     /// # Safety
@@ -287,113 +283,3 @@ macro_rules! mixed {
     )*};
 }
 mixed!(f32: mix_f32, choose_f32; f64: mix_f64, choose_f64);
-
-fn is_sampled(n: &FlatNode, types: &[Type]) -> bool {
-    let is = |name: &str, wanted: &[&str]| n.attrs.str(name).is_ok_and(|s| wanted.contains(&s));
-    let is_small = types[0].shape.iter().skip(2).product::<usize>() < i32::MAX as usize;
-    let dtype = types[0].dtype;
-    is("mode", &["bilinear"])
-        && is("padding", &["zeros", "border"])
-        && matches!(dtype, DType::F32 | DType::F64 | DType::BF16)
-        && types[0].shape.rank() == 4
-        && is_small
-}
-
-/// One dimension of a sampled image.
-#[derive(Clone, Copy)]
-struct Side {
-    size: usize,
-    align: bool,
-    is_border: bool,
-}
-
-impl Side {
-    /// The two neighbors of a coordinate, in -1 to 1: their places, weights, and whether they exist.
-    #[inline(always)]
-    fn taps<W: Scalar>(self, g: W) -> [(usize, W, bool); 2] {
-        let (n, last) = (self.size as f64, self.size as f64 - 1.0);
-        let c = |x: f64| W::from_f64(x);
-        let x = if self.align { (g + c(1.0)) * c(last / 2.0) } else { ((g + c(1.0)) * c(n) - c(1.0)) * c(0.5) };
-        // NaN stays.
-        let clamp = |x: W| {
-            if x < c(0.0) {
-                c(0.0)
-            } else if x > c(last) {
-                c(last)
-            } else {
-                x
-            }
-        };
-        let x = if self.is_border { clamp(x) } else { x };
-        let first = c(x.to_f64().floor());
-        let t = x - first;
-        let tap = |place: W, weight: W| {
-            let is_inside = self.is_border || (place >= c(0.0) && place <= c(last));
-            ((clamp(place).to_f64() as usize).min(self.size - 1), weight, is_inside)
-        };
-        [tap(first, c(1.0) - t), tap(first + c(1.0), t)]
-    }
-}
-
-/// Places of the output that a task samples in all channels.
-const SAMPLES: usize = 512;
-
-/// Where the four neighbors of each place lie in a plane, with their weights; those that do not exist are `NOWHERE`.
-struct Corners<W> {
-    places: [[u32; SAMPLES]; 4],
-    weights: [[W; SAMPLES]; 4],
-}
-const NOWHERE: u32 = u32::MAX;
-
-fn grid_sample(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, grid, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let [n, channels, h, w] = *x.ty.shape.dims() else { return None };
-    let (align, is_border) = (attrs.bool("align_corners").ok()?, attrs.str("padding").ok()? == "border");
-    let sides = [h, w].map(|size| Side { size, align, is_border });
-    let q = grid.ty.shape[1] * grid.ty.shape[2];
-    let pieces = q.div_ceil(SAMPLES);
-    Some(with_pixel!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operands.
-        let (src, grid, dst) = unsafe { (rows::<T>(&x, bases), rows::<T>(&grid, bases), rows_mut::<T>(&out, bases)) };
-        pool::parallel_for(n * pieces, &|task| {
-            let (item, first) = (task / pieces, task % pieces * SAMPLES);
-            let count = SAMPLES.min(q - first);
-            let corners = corners::<T>(&grid[(item * q + first) * 2..][..count * 2], sides);
-            for c in 0..channels {
-                let at = item * channels + c;
-                sample(&src[at * h * w..][..h * w], &corners, dst, at * q + first, count);
-            }
-        });
-        Ok(())
-    })))
-}
-
-/// The corners around coordinates, whose last dimension comes first.
-fn corners<T: Pixel>(grid: &[T], [down, along]: [Side; 2]) -> Box<Corners<T::Wide>> {
-    let zero = T::Wide::default();
-    let mut to = Box::new(Corners { places: [[NOWHERE; SAMPLES]; 4], weights: [[zero; SAMPLES]; 4] });
-    for (i, g) in grid.chunks_exact(2).enumerate() {
-        let (x, y) = (along.taps(g[0].get()), down.taps(g[1].get()));
-        for k in 0..4 {
-            let ((row, wy, has_row), (column, wx, has_column)) = (y[k % 2], x[k / 2]);
-            if has_row && has_column {
-                to.places[k][i] = (row * along.size + column) as u32;
-                to.weights[k][i] = wy * wx;
-            }
-        }
-    }
-    to
-}
-
-fn sample<T: Pixel>(plane: &[T], corners: &Corners<T::Wide>, dst: Shared<T>, first: usize, count: usize) {
-    let mut sums = [T::Wide::default(); SAMPLES];
-    let value = |k: usize, i: usize| match plane.get(corners.places[k][i] as usize) {
-        Some(x) => x.get() * corners.weights[k][i],
-        None => T::Wide::default(),
-    };
-    for (i, sum) in sums[..count].iter_mut().enumerate() {
-        *sum = value(0, i) + value(1, i) + value(2, i) + value(3, i);
-    }
-    // SAFETY: each task writes its own stretch of each plane.
-    unsafe { T::store(sums.as_ptr(), dst.slice(first, count).as_mut_ptr(), count) };
-}

@@ -7,6 +7,7 @@
 
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
+use crate::vmath::dispatch;
 use half::{bf16, f16};
 
 /// An element with an order.
@@ -17,6 +18,15 @@ pub trait Ordered: Copy + Send + Sync + 'static {
     fn key(self) -> Self::Key;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
+    /// The keys of elements, or their complements, into `to`.
+    fn keys(x: &[Self], is_reverse: bool, to: &mut Vec<Self::Key>) {
+        to.clear();
+        if is_reverse {
+            to.extend(x.iter().map(|x| !x.key()));
+        } else {
+            to.extend(x.iter().map(|x| x.key()));
+        }
+    }
 }
 
 /// An unsigned number.
@@ -35,6 +45,8 @@ pub trait Item: Copy + Ord + Send + Sync + Default + 'static {
     fn index(self) -> usize;
     /// Eight bits of the key from a bit on.
     fn digit(self, shift: u32) -> usize;
+    /// With a key that is less by that of `least`.
+    fn lowered(self, least: Self) -> Self;
 }
 impl Item for u64 {
     const BITS: u32 = 32;
@@ -46,6 +58,10 @@ impl Item for u64 {
     fn digit(self, shift: u32) -> usize {
         (self >> (32 + shift)) as usize & 255
     }
+    #[inline(always)]
+    fn lowered(self, least: u64) -> u64 {
+        self - (least >> 32 << 32)
+    }
 }
 impl Item for (u64, u32) {
     const BITS: u32 = 64;
@@ -56,6 +72,10 @@ impl Item for (u64, u32) {
     #[inline(always)]
     fn digit(self, shift: u32) -> usize {
         (self.0 >> shift) as usize & 255
+    }
+    #[inline(always)]
+    fn lowered(self, least: Self) -> Self {
+        (self.0 - least.0, self.1)
     }
 }
 impl Key for u32 {
@@ -73,9 +93,27 @@ impl Key for u64 {
     }
 }
 
+/// Writes keys with the instructions of the caller. Unsafe only as every body of [`dispatch!`] is.
+#[inline(always)]
+unsafe fn fill_keys<T: Ordered>(x: &[T], is_reverse: bool, to: &mut [T::Key]) {
+    if is_reverse {
+        to.iter_mut().zip(x).for_each(|(to, x)| *to = !x.key());
+    } else {
+        to.iter_mut().zip(x).for_each(|(to, x)| *to = x.key());
+    }
+}
+
 macro_rules! float_order {
-    ($t:ty, $bits:ty, $key:ty) => {
+    ($t:ty, $bits:ty, $key:ty, $keys:ident) => {
+        dispatch! {
+            unsafe fn $keys(x: &[$t], is_reverse: bool, to: &mut [$key]) { _I => fill_keys(x, is_reverse, to) }
+        }
         impl Ordered for $t {
+            fn keys(x: &[$t], is_reverse: bool, to: &mut Vec<$key>) {
+                to.resize(x.len(), 0);
+                // SAFETY: no condition.
+                unsafe { $keys(x, is_reverse, to) }
+            }
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key {
@@ -99,10 +137,10 @@ macro_rules! float_order {
         }
     };
 }
-float_order!(f32, u32, u32);
-float_order!(f64, u64, u64);
-float_order!(f16, u16, u32);
-float_order!(bf16, u16, u32);
+float_order!(f32, u32, u32, keys_f32);
+float_order!(f64, u64, u64, keys_f64);
+float_order!(f16, u16, u32, keys_f16);
+float_order!(bf16, u16, u32, keys_bf16);
 
 macro_rules! int_order {
     ($($t:ty, $wide:ty, $key:ty);* $(;)?) => {$(
@@ -133,7 +171,12 @@ pub fn sort<I: Item>(items: &mut [I]) {
     if n < 2 * PIECE || pool::is_inside_task() {
         return sort_piece(items);
     }
-    let pieces = (n / PIECE).next_power_of_two().min(64);
+    // As no two items are equal, there is one result, however many pieces there are: as many as threads, for each
+    // doubling is another merge.
+    let pieces = (n / PIECE).next_power_of_two().min(pool::threads().next_power_of_two()).min(64);
+    if pieces == 1 {
+        return sort_piece(items);
+    }
     let bound = |p: usize| p * n / pieces;
     let all = Shared::new(items.as_mut_ptr());
     // SAFETY: pieces do not overlap.
@@ -201,15 +244,19 @@ fn merge<I: Item>(a: &[I], b: &[I], to: &mut [I]) {
     }
 }
 
-/// Sorts items on this thread: by counting digits from the lowest on, without those that are all equal.
+/// Sorts items on this thread: by counting digits from the lowest on, without those that are all equal. Digits are
+/// those of the distance from the least key, so that a small range has few.
 fn sort_piece<I: Item>(items: &mut [I]) {
     let n = items.len();
     if n < RADIX_MIN {
         return items.sort_unstable();
     }
-    let digits = I::BITS as usize / 8;
+    let (least, most) = items.iter().fold((items[0], items[0]), |(a, b), &x| (a.min(x), b.max(x)));
+    let range = most.lowered(least);
+    let digits = (0..I::BITS / 8).rev().find(|d| range.digit(8 * d) != 0).map_or(0, |d| d as usize + 1);
     let mut counts = vec![[0u32; 256]; digits];
     for item in items.iter() {
+        let item = item.lowered(least);
         for (d, count) in counts.iter_mut().enumerate() {
             count[item.digit(8 * d as u32)] += 1;
         }
@@ -229,7 +276,7 @@ fn sort_piece<I: Item>(items: &mut [I]) {
         unsafe {
             for k in 0..n {
                 let item = *from.add(k);
-                let place = &mut count[item.digit(8 * d as u32)];
+                let place = &mut count[item.lowered(least).digit(8 * d as u32)];
                 *to.add(*place as usize) = item;
                 *place += 1;
             }

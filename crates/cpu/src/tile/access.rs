@@ -176,6 +176,27 @@ impl Access {
         }
     }
 
+    /// Whether a narrowed window has all elements of its rows.
+    fn has_whole_rows(&self, at: Window) -> bool {
+        let width: usize = self.inner.iter().map(|(d, _)| d).product();
+        !self.varies_by_column() || (at.c == 0 && at.w == width)
+    }
+
+    /// The steps through all dimensions that a narrowed window has: from row to row, then along a row.
+    fn all_steps(&self) -> Steps {
+        let mut all = self.outer.clone();
+        for &(d, s) in self.inner.iter().filter(|_| self.varies_by_column()) {
+            match all.last_mut() {
+                Some((e, t)) if *t == s * d as isize => {
+                    *e *= d;
+                    *t = s;
+                }
+                _ => all.push((d, s)),
+            }
+        }
+        all
+    }
+
     fn narrowed(&self, at: Window) -> Window {
         Window {
             h: if self.varies_by_row() { at.h } else { 1 },
@@ -272,10 +293,54 @@ unsafe fn walk<T: Copy, const OUT: bool>(a: &Access, bases: Bases, at: Window, t
         }
         return;
     }
+    let first = a.first(bases, at);
+    // Short rows that the window has whole are one long row over all dimensions.
+    if at.h > 1 && at.w <= SHORT && a.has_whole_rows(at) {
+        let all = a.all_steps();
+        // SAFETY: the caller's promise; all rows of the tile.
+        return unsafe { walk_row::<T, OUT>(&all, first, at.r * at.w, at.h * at.w, tile) };
+    }
+    let mut outer = Odometer::new(&a.outer, at.r, first);
     for r in 0..at.h {
-        let first = a.first(bases, Window { r: at.r + r, ..at });
         // SAFETY: the caller's promise; row `r` of the tile.
-        unsafe { walk_row::<T, OUT>(&a.inner, first, at.c, at.w, tile.add(r * at.w)) };
+        unsafe { walk_row::<T, OUT>(&a.inner, outer.p, at.c, at.w, tile.add(r * at.w)) };
+        outer.advance();
+    }
+}
+
+/// Rows up to this length are not worth a walk each.
+const SHORT: usize = 64;
+
+/// A place that steps through dimensions without a division each.
+struct Odometer<'a> {
+    steps: &'a Steps,
+    /// From the last dimension on.
+    index: SmallVec<[usize; 4]>,
+    p: *mut u8,
+}
+
+impl<'a> Odometer<'a> {
+    /// At element `i`, which lies at `p`.
+    #[inline(always)]
+    fn new(steps: &'a Steps, i: usize, p: *mut u8) -> Odometer<'a> {
+        let (mut rest, mut index) = (i, SmallVec::new());
+        for &(d, _) in steps.iter().rev() {
+            index.push(rest % d);
+            rest /= d;
+        }
+        Odometer { steps, index, p }
+    }
+    #[inline(always)]
+    fn advance(&mut self) {
+        for (&(d, s), i) in self.steps.iter().rev().zip(&mut self.index) {
+            *i += 1;
+            self.p = self.p.wrapping_offset(s);
+            if *i < d {
+                return;
+            }
+            *i = 0;
+            self.p = self.p.wrapping_offset(-(d as isize) * s);
+        }
     }
 }
 

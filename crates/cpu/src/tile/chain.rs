@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::functions::{ADD, MUL, SUB};
+use super::functions::{ADD, MAX, MIN, MUL, SUB};
 use super::lane::linked;
 use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
@@ -20,6 +20,10 @@ pub enum Simple {
     Rsub,
     /// `x * b`
     Mul,
+    /// The greater of `x` and `b`, NaN if one is.
+    Max,
+    /// The lesser.
+    Min,
 }
 
 impl Simple {
@@ -34,6 +38,8 @@ impl Simple {
             (MUL, _) => Simple::Mul,
             (SUB, true) => Simple::Sub,
             (SUB, false) => Simple::Rsub,
+            (MAX, true) => Simple::Max,
+            (MIN, true) => Simple::Min,
             _ => return None,
         })
     }
@@ -46,6 +52,8 @@ struct Add;
 struct Sub;
 struct Rsub;
 struct Mul;
+struct Max;
+struct Min;
 impl Op for Add {
     #[inline(always)]
     fn apply<V: Vector>(x: V, b: V) -> V {
@@ -68,6 +76,19 @@ impl Op for Mul {
     #[inline(always)]
     fn apply<V: Vector>(x: V, b: V) -> V {
         x * b
+    }
+}
+
+impl Op for Max {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        x.maximum(b)
+    }
+}
+impl Op for Min {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        x.minimum(b)
     }
 }
 
@@ -126,19 +147,22 @@ macro_rules! seconds {
             Simple::Sub if linked!(SUB) => kinds!($p, Sub),
             Simple::Rsub if linked!(SUB) => kinds!($p, Rsub),
             Simple::Mul if linked!(MUL) => kinds!($p, Mul),
-            _ => ir::unlinked("a chain"),
+            _ => return None,
         }
     };
 }
 
-/// The loops of a chain: for `b` one number or a vector, then for `c`.
-pub fn loops(first: Simple, second: Simple) -> [[Chain; 2]; 2] {
-    match first {
-        _ if !const { ir::IS_GENERAL } => ir::unlinked("a chain"),
+/// The loops of a chain: for `b` one number or a vector, then for `c`. Of extremes there are only those that hold a
+/// number between two others.
+pub fn loops(first: Simple, second: Simple) -> Option<[[Chain; 2]; 2]> {
+    Some(match first {
+        _ if !const { ir::IS_GENERAL } => return None,
+        Simple::Max if second == Simple::Min && linked!(MAX) && linked!(MIN) => kinds!(Max, Min),
+        Simple::Min if second == Simple::Max && linked!(MAX) && linked!(MIN) => kinds!(Min, Max),
         Simple::Add if linked!(ADD) => seconds!(Add, second),
         Simple::Sub if linked!(SUB) => seconds!(Sub, second),
         Simple::Rsub if linked!(SUB) => seconds!(Rsub, second),
         Simple::Mul if linked!(MUL) => seconds!(Mul, second),
-        _ => ir::unlinked("a chain"),
-    }
+        _ => return None,
+    })
 }

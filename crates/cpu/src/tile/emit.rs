@@ -417,7 +417,8 @@ impl Emitter<'_> {
 
     fn join(&mut self) {
         let mut kept = vec![false; self.values.len()];
-        for s in &self.l.stores {
+        // What a reduction over the whole loop stores are its accumulators, not the value it takes.
+        for s in self.l.stores.iter().filter(|s| !is_after(self.l, s.step)) {
             let c = self.at[s.step as usize];
             kept[c.val as usize] = true;
             c.half.into_iter().for_each(|h| kept[h as usize] = true);

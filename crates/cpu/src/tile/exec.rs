@@ -7,7 +7,7 @@ use super::functions::Binary;
 use super::lane::Lane;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles};
 use crate::pool;
-use crate::vmath::f32s;
+use crate::vmath::{dispatch, f32s};
 use ir::Element;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -329,6 +329,10 @@ impl Tile<'_> {
     unsafe fn expand(&self, x: Arg, y: Arg) {
         let size = x.size as usize;
         let w = if y.span.by_column { self.at.w } else { 1 };
+        if (2..=4).contains(&w) && y.span.by_row && x.span.by_row && !x.span.by_column {
+            // SAFETY: a number a row, and rows of `w` elements.
+            return unsafe { repeat(self.vals[x.val as usize], size, self.vals[y.val as usize], self.at.h, w) };
+        }
         for r in 0..if y.span.by_row { self.at.h } else { 1 } {
             let (p, is_number) = self.row(x, r);
             let q = self.vals[y.val as usize].wrapping_add(r * w * size);
@@ -364,6 +368,39 @@ unsafe fn in_chunks<const N: usize>(
         let m = SPLAT.min(n - i);
         f(args.map(|(x, size)| x.wrapping_add(i * size)), i, m);
         i += m;
+    }
+}
+
+dispatch! {
+    /// Each of `n` elements `w` times, for `w` of 2 to 4.
+    unsafe fn repeat(x: *const u8, size: usize, y: *mut u8, n: usize, w: usize) {
+        _I => match size {
+            1 => repeat_of(x, y, n, w),
+            2 => repeat_of(x.cast::<u16>(), y.cast::<u16>(), n, w),
+            4 => repeat_of(x.cast::<u32>(), y.cast::<u32>(), n, w),
+            _ => repeat_of(x.cast::<u64>(), y.cast::<u64>(), n, w),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn repeat_of<T: Copy>(x: *const T, y: *mut T, n: usize, w: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match w {
+            2 => repeat_by::<T, 2>(x, y, n),
+            3 => repeat_by::<T, 3>(x, y, n),
+            _ => repeat_by::<T, 4>(x, y, n),
+        }
+    }
+}
+
+/// A count that the compiler knows becomes shuffles of vectors.
+#[inline(always)]
+unsafe fn repeat_by<T: Copy, const W: usize>(x: *const T, y: *mut T, n: usize) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { y.add(i * W).cast::<[T; W]>().write_unaligned([*x.add(i); W]) };
     }
 }
 

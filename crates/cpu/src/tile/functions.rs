@@ -33,6 +33,8 @@ impl Binary {
 pub const ADD: &str = "({0} + {1})";
 pub const SUB: &str = "({0} - {1})";
 pub const MUL: &str = "({0} * {1})";
+pub const MIN: &str = "fmin_nan({0}, {1})";
+pub const MAX: &str = "fmax_nan({0}, {1})";
 pub const NEG: &str = "(-{0})";
 pub const RECIP: &str = "(1 / {0})";
 pub const POW: &str = "pow({0}, {1})";
@@ -226,9 +228,9 @@ macro_rules! int_loops {
                 "({0} ^ {1})" => xor,
                 "shl({0}, {1})" => shl,
                 "shr({0}, {1})" => shr,
-                "fmin_nan({0}, {1})" => min,
+                MIN => min,
                 "fmin({0}, {1})" => min,
-                "fmax_nan({0}, {1})" => max,
+                MAX => max,
                 "fmax({0}, {1})" => max,
                 "fmod({0}, {1})" => fmod,
                 "py_rem({0}, {1})" => rem,
@@ -363,7 +365,7 @@ pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
             MUL => binary_u8("({0} & {1})"),
             ADD => binary_u8("({0} | {1})"),
             "({0} & {1})" | "({0} | {1})" | "({0} ^ {1})" => binary_u8(code),
-            "fmin_nan({0}, {1})" | "fmax_nan({0}, {1})" => binary_u8(code),
+            MIN | MAX => binary_u8(code),
             _ => None,
         },
         _ => None,
@@ -412,7 +414,7 @@ impl Whole {
 
 /// The text of an operation that [`super::peephole`] joins with others; empty for other ones.
 pub fn simple(code: &str) -> &'static str {
-    [ADD, SUB, MUL].into_iter().find(|c| *c == code).unwrap_or("")
+    [ADD, SUB, MUL, MAX, MIN].into_iter().find(|c| *c == code).unwrap_or("")
 }
 
 /// The texts whose loops may compute a text: itself, its parts, and what stands for it in special cases.

@@ -202,3 +202,11 @@ pub struct Tiles {
     /// Bytes of scratch memory a thread needs.
     scratch: usize,
 }
+
+#[cfg(test)]
+impl Tiles {
+    /// How many values are copied from memory into tiles.
+    pub fn copies(&self) -> usize {
+        self.instrs.iter().filter(|i| matches!(i, Instr::Read { .. })).count()
+    }
+}

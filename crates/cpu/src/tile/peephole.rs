@@ -92,5 +92,5 @@ fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -
         return None;
     };
     let q = Simple::new(second.0, second.1)?;
-    Some(Instr::Chain { f: chain::loops(p, q), a, b, c, y: z })
+    Some(Instr::Chain { f: chain::loops(p, q)?, a, b, c, y: z })
 }

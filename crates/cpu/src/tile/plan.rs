@@ -61,6 +61,7 @@ impl Plan {
         let is_reduced = |s: &Step| matches!(s, Step::Reduce { along: Along::Row, after: false, .. });
         let whole_rows = l.steps.iter().any(is_reduced);
         let is_transposed = accesses.iter().any(Access::is_transposed);
+        let is_loaded = l.steps.iter().all(|s| !matches!(s, Step::Scalar { .. }));
         let (mut h, mut w) = if columns <= TILE { (TILE / columns.max(1), columns) } else { (1, TILE) };
         if is_transposed && !whole_rows && columns > SQUARE.1 {
             (h, w) = SQUARE;
@@ -73,8 +74,12 @@ impl Plan {
         if by_column {
             // More where rows are reduced as they lie in memory, without a tile.
             let is_plain = accesses.iter().all(|a| a.row_distance().is_some());
-            let is_loaded = l.steps.iter().all(|s| !matches!(s, Step::Scalar { .. }));
             h = h.max(if is_plain && is_loaded { 16 } else { 4 });
+        }
+        // A reduction to one number of what lies in memory needs no room in the cache.
+        let is_total = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::All, after: true, .. }));
+        if is_total && is_loaded && columns > TILE && accesses.iter().all(|a| a.is_dense(1, columns, columns)) {
+            w = if accesses.iter().all(|a| a.size >= 4) { 8 * TILE } else { 2 * TILE };
         }
         if whole_rows {
             w = columns;

@@ -360,7 +360,7 @@ mod raw_other {
         /// # Safety
         /// `n` elements behind the pointer.
         pub unsafe fn reduce_max(x: *const T, n: usize) -> T {
-            I => loops::extreme::<V<I>, Max>(<T>::NEG_INFINITY, x, n)
+            I => loops::extreme::<V<I>, Max, true>(<T>::NEG_INFINITY, x, n)
         }
     }
     dispatch! {
@@ -368,7 +368,7 @@ mod raw_other {
         /// # Safety
         /// `n` elements behind the pointer.
         pub unsafe fn reduce_min(x: *const T, n: usize) -> T {
-            I => loops::extreme::<V<I>, Min>(<T>::INFINITY, x, n)
+            I => loops::extreme::<V<I>, Min, false>(<T>::INFINITY, x, n)
         }
     }
 }

@@ -153,14 +153,8 @@ fn compare_bits<V: Vector>(op: Compare, a: V, b: V) -> u32 {
 
 /// Writes the low `n <= 16` bits as bytes 0 or 1.
 #[inline(always)]
-unsafe fn store_bits(bits: u32, y: *mut u8, n: usize) {
-    // Eight bits at a time: a multiplication spreads them, one a byte.
-    let spread = |b: u32| {
-        ((b as u64 & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0101_0101_0101_0101) | ((b as u64 & 0x80) << 49)
-    };
-    let mut bytes = [0u8; 16];
-    bytes[..8].copy_from_slice(&spread(bits & 0xff).to_le_bytes());
-    bytes[8..].copy_from_slice(&spread(bits >> 8 & 0xff).to_le_bytes());
+unsafe fn store_bits<V: Vector>(bits: u32, y: *mut u8, n: usize) {
+    let bytes = V::bytes(bits);
     // SAFETY: `n` bytes, the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), y, n) };
 }
@@ -175,11 +169,11 @@ pub(crate) unsafe fn compare<V: Vector>(op: Compare, a: *const V::E, b: *const V
     // SAFETY: as in `map1`.
     unsafe {
         while i + V::N <= n {
-            store_bits(compare_bits(op, V::load(a.add(i)), V::load(b.add(i))), y.add(i), V::N);
+            store_bits::<V>(compare_bits(op, V::load(a.add(i)), V::load(b.add(i))), y.add(i), V::N);
             i += V::N;
         }
         if i < n {
-            store_bits(compare_bits(op, V::load_n(a.add(i), n - i), V::load_n(b.add(i), n - i)), y.add(i), n - i);
+            store_bits::<V>(compare_bits(op, V::load_n(a.add(i), n - i), V::load_n(b.add(i), n - i)), y.add(i), n - i);
         }
     }
 }
@@ -281,7 +275,11 @@ unsafe fn pairwise<E: Copy + Default + std::ops::Add<Output = E>>(n: usize, leaf
     let mut start = 0;
     loop {
         let len = LEAF.min(n - start);
+        // The one call: a second one would keep the leaf from being inlined, and so from being vectors.
         let mut s = leaf(start, len);
+        if n <= LEAF {
+            return s;
+        }
         let mut k = 0;
         while filled >> k & 1 == 1 {
             s = partial[k] + s;
@@ -371,28 +369,41 @@ pub(crate) unsafe fn dot_leaf<V: Vector>(a: *const V::E, b: *const V::E, n: usiz
     ((acc[0] + acc[1]) + (acc[2] + acc[3])).sum()
 }
 
-/// The extreme of all elements under a NaN-propagating `F`; `start` for none.
+/// The extreme of all elements under a NaN-propagating `F`, the greatest or the least; `start` for none.
 ///
 /// # Safety
 /// `n` elements behind the pointer.
 #[inline(always)]
-pub(crate) unsafe fn extreme<V: Vector, F: Op2<V>>(start: V::E, x: *const V::E, n: usize) -> V::E {
-    let mut acc = [V::splat(start); 4];
+pub(crate) unsafe fn extreme<V: Vector, F: Op2<V>, const IS_MAX: bool>(start: V::E, x: *const V::E, n: usize) -> V::E {
+    // So many that no step waits for the one before it.
+    let mut acc = [V::splat(start); 8];
     let mut i = 0;
     // SAFETY: as in `map1`.
     unsafe {
-        while i + 4 * V::N <= n {
-            for k in 0..4 {
+        while i + 8 * V::N <= n {
+            for k in 0..8 {
                 acc[k] = F::apply(acc[k], V::load(x.add(i + k * V::N)));
             }
-            i += 4 * V::N;
+            i += 8 * V::N;
+        }
+        while i + V::N <= n {
+            acc[0] = F::apply(acc[0], V::load(x.add(i)));
+            i += V::N;
         }
         while i < n {
-            acc[0] = F::apply(acc[0], V::splat(*x.add(i)));
+            acc[1] = F::apply(acc[1], V::splat(*x.add(i)));
             i += 1;
         }
     }
-    let all = F::apply(F::apply(acc[0], acc[1]), F::apply(acc[2], acc[3])).lanes();
-    let last = (1..V::N).fold(V::splat(all[0]), |m, k| F::apply(m, V::splat(all[k])));
-    last.lanes()[0]
+    for k in 0..4 {
+        acc[k] = F::apply(acc[k], acc[k + 4]);
+    }
+    let all = F::apply(F::apply(acc[0], acc[1]), F::apply(acc[2], acc[3]));
+    if V::bits(all.eq(all)) as u64 != (1 << V::N) - 1 {
+        // A NaN among them.
+        let lanes = all.lanes();
+        let last = (1..V::N).fold(V::splat(lanes[0]), |m, k| F::apply(m, V::splat(lanes[k])));
+        return last.lanes()[0];
+    }
+    all.fold(|a, b| if (a > b) == IS_MAX { a } else { b })
 }

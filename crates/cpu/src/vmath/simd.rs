@@ -137,6 +137,18 @@ pub trait Vector:
     fn both(a: Self::M, b: Self::M) -> Self::M;
     /// Bit `i` of the result is lane `i` of the mask.
     fn bits(m: Self::M) -> u32;
+    /// The low 16 bits as bytes 0 or 1.
+    #[inline(always)]
+    fn bytes(bits: u32) -> [u8; 16] {
+        // Eight bits at a time: a multiplication spreads them, one a byte.
+        let spread = |b: u32| {
+            ((b as u64 & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0101_0101_0101_0101) | ((b as u64 & 0x80) << 49)
+        };
+        let mut bytes = [0u8; 16];
+        bytes[..8].copy_from_slice(&spread(bits & 0xff).to_le_bytes());
+        bytes[8..].copy_from_slice(&spread(bits >> 8 & 0xff).to_le_bytes());
+        bytes
+    }
     /// `self` times two to the power `n`, an integer within ±2000; results overflow to infinity
     /// and underflow gradually.
     fn ldexp(self, n: Self) -> Self;

@@ -390,6 +390,11 @@ macro_rules! avx512 {
                 m as u32
             }
             #[inline(always)]
+            fn bytes(bits: u32) -> [u8; 16] {
+                // SAFETY: both are 16 bytes; the machine has the instructions.
+                unsafe { std::mem::transmute::<__m128i, [u8; 16]>(_mm_maskz_set1_epi8(bits as u16, 1)) }
+            }
+            #[inline(always)]
             fn ldexp(self, n: Self) -> Self {
                 unsafe { $v($scalef(self.0, n.0)) }
             }

@@ -1,0 +1,168 @@
+//! Loops of tiles and moves of elements against the slow reference, at sizes around their tiles: reductions of what lies
+//! in memory, short rows, parts of wider tensors.
+
+use ir::{Attrs, Buffer, DType, Graph, Literal, Shape, Site, Slot, Type};
+use runtime::{Device, reference};
+use talweg_cpu::Cpu;
+
+const SIZES: [DType; 5] = [DType::F32, DType::F64, DType::BF16, DType::I32, DType::U8];
+
+/// Small whole numbers from 1 on: sums of them are exact in any order.
+fn whole(dtype: DType, shape: &[usize]) -> Literal {
+    let count: usize = shape.iter().product();
+    let data: Vec<f64> = (0..count).map(|i| ((i * 7 + i / 13) % 5) as f64 + 1.0).collect();
+    Literal::from_f64(dtype, Shape::new(shape), &data)
+}
+
+/// Runs steps of ops, each over the results of all before it, and compares the last one with the reference.
+#[track_caller]
+fn check(inputs: &[Literal], steps: &[(&str, &[usize], Attrs)]) {
+    let mut g = Graph::new();
+    let mut slots: Vec<Slot> =
+        inputs.iter().map(|l| g.input("", &Type::new(l.dtype(), l.shape().clone()), Site::UNKNOWN)).collect();
+    for (name, args, attrs) in steps {
+        let op = ops::find(name).unwrap_or_else(|| panic!("the table has no op {name}"));
+        let args: Vec<Slot> = args.iter().map(|&a| slots[a]).collect();
+        slots.push(g.push(op, &args, attrs.clone(), Site::UNKNOWN).unwrap());
+    }
+    g.outputs = slots.last().copied().into_iter().collect();
+    let want = reference::run(&g, inputs).unwrap();
+    let device = Cpu::new();
+    let optimized = passes::optimize(&g, &|n, t| device.claims(n, t), &reference::run_node).unwrap();
+    let program = device.compile(optimized).unwrap();
+    let got = program.run(&mut inputs.iter().cloned().map(Buffer::Host).collect::<Vec<_>>()).unwrap();
+    let (got, want) = (got[0].read().unwrap(), &want[0]);
+    let what = format!("{} of {}{}", steps.last().unwrap().0, inputs[0].dtype(), inputs[0].shape());
+    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
+    for (i, (w, g)) in want.to_f64().iter().zip(got.to_f64()).enumerate() {
+        assert!(*w == g || (w.is_nan() && g.is_nan()), "{what}: element {i} is {g}, not {w}");
+    }
+}
+
+fn over(axes: &[usize]) -> Attrs {
+    Attrs::new().with("axes", axes)
+}
+
+/// Columns and all elements, where nothing is computed before: rows are reduced as they lie in memory.
+#[test]
+fn reductions_of_memory() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        for shape in [&[37, 1500][..], &[19, 33], &[5, 4097], &[70, 31], &[3, 9000]] {
+            let x = whole(dtype, shape);
+            for axes in [&[0][..], &[1], &[0, 1]] {
+                for name in ["max", "min"] {
+                    check(std::slice::from_ref(&x), &[(name, &[0], over(axes))]);
+                }
+                // Sums of 16 bits are not exact beyond 256.
+                if dtype != DType::BF16 {
+                    check(std::slice::from_ref(&x), &[("sum", &[0], over(axes))]);
+                }
+            }
+        }
+        let few = whole(dtype, &[6, 1500]);
+        check(&[few], &[("prod", &[0], over(&[0]))]);
+    }
+}
+
+/// An extreme is NaN wherever the NaN stands.
+#[test]
+fn a_nan_is_the_extreme() {
+    for n in [1, 15, 16, 31, 130, 5000] {
+        for at in [0, n / 2, n - 1] {
+            let mut data: Vec<f64> = (0..n).map(|i| i as f64).collect();
+            data[at] = f64::NAN;
+            for dtype in [DType::F32, DType::F64] {
+                let x = Literal::from_f64(dtype, Shape::new(&[1, n]), &data);
+                for name in ["max", "min"] {
+                    check(std::slice::from_ref(&x), &[(name, &[0], over(&[1]))]);
+                }
+            }
+        }
+    }
+}
+
+/// Parts of a wider tensor are concatenated as they lie.
+#[test]
+fn parts_of_wider_tensors_are_concatenated() {
+    let roll = |by: i64, axis: usize| Attrs::new().with("shifts", &[by][..]).with("axes", &[axis][..]);
+    for dtype in SIZES {
+        for (shape, axis) in [(&[7, 33][..], 1), (&[7, 33], 0), (&[3, 5, 9], 1), (&[300, 2], 1), (&[2, 200_000], 1)] {
+            for by in [1, -1, 2] {
+                check(&[whole(dtype, shape)], &[("roll", &[0], roll(by, axis))]);
+            }
+        }
+        // Rows from the last to the first, every other one, and a transposed part.
+        let slice = |starts: &[i64], sizes: &[i64], steps: &[i64]| {
+            Attrs::new().with("starts", starts).with("sizes", sizes).with("steps", steps)
+        };
+        let x = whole(dtype, &[9, 12]);
+        check(
+            &[x],
+            &[
+                ("flip", &[0], over(&[0])),
+                ("slice", &[0], slice(&[0, 2], &[9, 5], &[1, 1])),
+                ("slice", &[1], slice(&[0, 1], &[9, 4], &[1, 1])),
+                ("slice", &[0], slice(&[0, 0], &[9, 6], &[1, 2])),
+                ("concat", &[2, 3, 4, 0], Attrs::new().with("axis", 1usize)),
+            ],
+        );
+    }
+}
+
+/// Rows of a few elements, strided and repeated.
+#[test]
+fn short_rows() {
+    for dtype in SIZES {
+        for w in 1..=6 {
+            let wide = Attrs::new().with("shape", &[11usize, 130, w][..]);
+            check(&[whole(dtype, &[11, 130, 1])], &[("broadcast", &[0], wide.clone()), ("neg", &[1], Attrs::new())]);
+            check(&[whole(dtype, &[11, 130, 1])], &[("broadcast", &[0], wide)]);
+            for axes in [[2, 0, 1], [1, 0, 2], [0, 2, 1], [2, 1, 0]] {
+                let x = whole(dtype, &[w, 37, 5]);
+                let y = whole(dtype, &axes.map(|a: usize| [w, 37, 5][a]));
+                check(&[x, y], &[("permute", &[0], over(&axes)), ("add", &[2, 1], Attrs::new())]);
+            }
+        }
+    }
+}
+
+/// Comparisons, choices and numbers held between two others, at lengths around a vector.
+#[test]
+fn choices() {
+    let floats = [DType::F32, DType::F64, DType::BF16, DType::F16];
+    for dtype in floats {
+        for n in [1, 7, 8, 16, 17, 63, 64, 1023, 1024, 3000] {
+            let mut data: Vec<f64> = (0..n).map(|i| (i * 7 % 13) as f64 - 6.0).collect();
+            data[n / 2] = f64::NAN;
+            let x = Literal::from_f64(dtype, Shape::new(&[n]), &data);
+            let [low, high] = [-2.0, 3.0].map(|b| Literal::from_f64(dtype, Shape::new(&[]), &[b]));
+            for name in ["lt", "le", "gt", "ge", "eq", "ne"] {
+                check(&[x.clone(), low.clone()], &[(name, &[0, 1], Attrs::new())]);
+            }
+            check(&[x.clone(), low.clone(), high.clone()], &[("clamp", &[0, 1, 2], Attrs::new())]);
+            check(
+                &[x.clone(), low.clone(), high],
+                &[("minimum", &[0, 2], Attrs::new()), ("maximum", &[3, 1], Attrs::new())],
+            );
+            check(&[x.clone(), low], &[("gt", &[0, 1], Attrs::new()), ("where", &[2, 0, 1], Attrs::new())]);
+        }
+    }
+}
+
+/// Elements that are added to sums of their own row, and the greatest of a row.
+#[test]
+fn rows_by_index() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        for (rows, n) in [(1, 5), (7, 33), (40, 300)] {
+            let x = whole(dtype, &[rows, n]);
+            let places: Vec<i64> = (0..rows * n).map(|i| (i * 31 % n) as i64).collect();
+            let index = Literal::from_i64(DType::I64, Shape::new(&[rows, n]), &places);
+            let zeros = Literal::zeros(dtype, Shape::new(&[rows, n]));
+            check(&[zeros, index, x.clone()], &[("scatter_add", &[0, 1, 2], Attrs::new().with("axis", 1usize))]);
+            for largest in [true, false] {
+                let first = Attrs::new().with("k", 3usize.min(n)).with("axis", 1usize).with("largest", largest);
+                check(std::slice::from_ref(&x), &[("top_k", &[0], first)]);
+            }
+        }
+    }
+}
