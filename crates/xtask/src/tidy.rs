@@ -89,6 +89,7 @@ const UNSAFE: &[&str] = &[
     "crates/dist/src/collective/mpi.rs",
     "crates/edge/src/host.rs",
     "crates/llm/src/gguf/read.rs",
+    "crates/llm/src/sample.rs",
     "crates/model/src/mapped.rs",
     "crates/llm/src/models/mod.rs",
     "crates/net/src/shared.rs",
