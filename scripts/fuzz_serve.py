@@ -15,6 +15,7 @@ import json
 import math
 import multiprocessing
 import random
+import re
 import socket
 import struct
 import time
@@ -170,7 +171,7 @@ def exchange(r, address, messages):
         except OSError:
             pass
     assert SMUGGLED not in got, messages
-    return [part[:3].decode("latin1") for part in got.split(b"HTTP/1.1 ")[1:]] or ["closed"]
+    return [status.decode() for status in re.findall(rb"HTTP/1\.[01] ([0-9]{3}) ", got)] or ["closed"]
 
 
 def resident(host):

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use talweg_serve::Options;
+use talweg_serve::batcher::Policy;
 use tensor::Tensor;
 
 fn count(full: usize, quick: usize) -> usize {
@@ -151,7 +152,9 @@ fn slow_readers_delay_nobody() {
     let f = |x: &[Tensor]| Ok(vec![&x[0] * &wide]);
     let example = Tensor::from(random(&[1, 1], 1));
     Export::new("wide").input("x", &example, &["batch", ""]).write(dir.path().join("wide/1"), f).unwrap();
-    let server = Running::start(options);
+    // On a busy machine, a short target would refuse some of them.
+    let policy = Policy { latency_us: 30_000_000, ..Policy::default() };
+    let server = Running::start(Options { policy, ..options });
     let ask = json!({ "inputs": [{ "name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1] }],
                       "parameters": { "binary_data_output": true } });
     let open = || server.open("POST", "/v2/models/wide/infer", &[], ask.to_string().as_bytes());
