@@ -268,6 +268,91 @@ def test_the_command(tmp_path, capsys):
     assert main(["compress", f"{tmp_path}/net.py:net", "--prune", "0.5"]) == 0
 
 
+def test_the_command_reports_what_pruning_did(tmp_path, capsys):
+    from talweg.__main__ import main
+
+    (tmp_path / "net.py").write_text("import talweg as tw\nnet = tw.nn.Sequential(tw.nn.Linear(32, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))\n")
+    np.save(tmp_path / "x.npy", np.ones((8, 32), np.float32))
+    page, given = str(tmp_path / "r.html"), ["--calibrate", str(tmp_path / "x.npy")]
+    assert main(["compress", f"{tmp_path}/net.py:net", "--prune-channels", "0.5", *given, "--report", page]) == 0
+    assert "parameters 282 → 142" in capsys.readouterr().out
+    assert "<h1>pruned</h1>" in (tmp_path / "r.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["compress", f"{tmp_path}/net.py:net", "--prune", "0.5", "--report", page])
+    assert "--calibrate" in capsys.readouterr().err
+
+
+def _gguf(data):
+    """The keys and tensors of a GGUF file, by the specification: name to (type, sizes, bytes from its start)."""
+    import struct
+
+    at = 0
+
+    def take(form):
+        nonlocal at
+        values = struct.unpack_from("<" + form, data, at)
+        at += struct.calcsize("<" + form)
+        return values[0] if len(values) == 1 else values
+
+    def text():
+        nonlocal at
+        size = take("Q")
+        at += size
+        return data[at - size : at].decode()
+
+    def value(kind):
+        if kind == 9:
+            kind, count = take("I"), take("Q")
+            return [value(kind) for _ in range(count)]
+        return text() if kind == 8 else take({4: "I", 6: "f", 7: "?", 11: "q"}[kind])
+
+    magic, version, tensors, keys = take("4sIQQ")
+    assert (magic, version) == (b"GGUF", 3)
+    found = {text(): value(take("I")) for _ in range(keys)}
+    infos = [(text(), [take("Q") for _ in range(take("I"))], take("I"), take("Q")) for _ in range(tensors)]
+    start = at + -at % found["general.alignment"]
+    assert all(offset % found["general.alignment"] == 0 for *_, offset in infos)
+    return found, {name: (kind, sizes, data[start + offset :]) for name, sizes, kind, offset in infos}
+
+
+def test_a_model_as_gguf(tmp_path):
+    tw.manual_seed(1)
+    net = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3))
+    small, _ = tw.compress(net, "int4", calibrate=INPUTS, min_gain=0.0)
+    path = tmp_path / "small.gguf"
+    size = compression.save_gguf(small, path, metadata={"a.list": [1, 2], "a.text": "x", "a.real": 0.5}, names={"2.bias": "out.bias"})
+    data = path.read_bytes()
+    assert len(data) == size
+    keys, tensors = _gguf(data)
+    assert keys["general.architecture"] == "talweg" and keys["a.list"] == [1, 2] and (keys["a.text"], keys["a.real"]) == ("x", 0.5)
+    assert {n: t[:2] for n, t in tensors.items()} == {
+        "0.weight": (2, [64, 8]), "0.bias": (0, [8]), "2.weight": (0, [8, 3]), "out.bias": (0, [3]),
+    }  # fmt: skip
+    # Blocks of 32: a scale of 16 bits, then the lower and the upper halves of 16 bytes, 8 above the numbers.
+    blocks = np.frombuffer(tensors["0.weight"][2], np.uint8, 16 * 18).reshape(16, 18)
+    scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    numbers = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], 1).astype(np.float32) - 8
+    weight = net[0].weight.detach().numpy()
+    assert np.abs((numbers * scale).reshape(8, 64) - weight).max() < np.abs(weight).max() / 7
+    assert np.frombuffer(tensors["2.weight"][2], np.float32, 24).tolist() == net[2].weight.detach().numpy().ravel().tolist()
+    with pytest.raises(tw.ArgumentError, match="two tensors"):
+        compression.save_gguf(small, path, names=lambda n: "same")
+
+
+def test_the_command_writes_onnx_and_gguf(tmp_path):
+    from talweg.__main__ import main
+
+    (tmp_path / "net.py").write_text("import talweg as tw\nnet = tw.nn.Sequential(tw.nn.Linear(32, 8), tw.nn.ReLU())\n")
+    x = np.random.default_rng(0).random((8, 32), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    args = [f"{tmp_path}/net.py:net", "--calibrate", str(tmp_path / "x.npy"), "--min-gain", "0"]
+    assert main(["compress", *args, "--static", "--out", str(tmp_path / "small.onnx")]) == 0
+    assert b"DequantizeLinear" in (tmp_path / "small.onnx").read_bytes()
+    assert tw.onnx.load(str(tmp_path / "small.onnx"))(tw.tensor(x)).shape == (8, 8)
+    assert main(["compress", *args, "--int4", "--out", str(tmp_path / "small.gguf")]) == 0
+    assert _gguf((tmp_path / "small.gguf").read_bytes())[1]["0.weight"][:2] == (2, [32, 8])
+
+
 def test_the_command_quantizes_convolutions(tmp_path, capsys):
     from talweg.__main__ import main
 

@@ -253,3 +253,38 @@ def test_tensors_made_inside_of_a_function_are_constants():
 
     assert compiled(f)(torch.ones(3)).tolist() == [1, 3, 5]
     assert backend.report().fallbacks == {}
+
+
+def _traced(f, *devices):
+    """The graph of a function of tensors that are said to be on these devices: none of them has to be there."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with FakeTensorMode():
+        return make_fx(f)(*(torch.empty(3, 4, device=d) for d in devices))
+
+
+def _refused(f, *devices):
+    from talweg.torch_backend import lower
+
+    return {n.target._schema.name: why for n, why in lower.probe(_traced(f, *devices)).items()}
+
+
+def test_results_on_another_device_are_left_to_pytorch():
+    # Without an argument on the GPU nothing says to run there.
+    why = _refused(lambda x: (x + 1, torch.zeros(2, device="cuda")), "cpu")
+    assert why == {"aten::zeros": "a result on cuda:0 of a program on cpu"}
+    # A result in host memory beside arguments on the GPU.
+    why = _refused(lambda x: (x * 2, torch.arange(3, device="cpu") + 1), "cuda")
+    assert why == {"aten::arange": "a result on cpu of a program on cuda:0", "aten::add": "a result on cpu of a program on cuda:0"}
+    assert "aten::_to_copy" in _refused(lambda x: x.cpu() + 1, "cuda")
+    assert _refused(lambda x: x + torch.ones(4, device="cuda"), "cuda") == {}
+    assert set(_refused(lambda x, y: (x + 1, y + 1), "cuda:0", "cuda:1").values()) == {"arguments on cuda:0 and cuda:1"}
+
+
+def test_parts_without_arguments_on_their_device_stay_in_pytorch():
+    from talweg.torch_backend import lower
+
+    assert not lower._stays(_traced(lambda x: (x + 1, torch.zeros(4, device="cuda")), "cpu"))
+    assert lower._stays(_traced(lambda x: x + torch.zeros(4, device="cuda"), "cuda"))
+    assert not lower._stays(_traced(lambda x, y: (x + 1, y + 1), "cuda:0", "cuda:1"))

@@ -192,6 +192,10 @@ impl Claim {
 }
 
 impl Claim {
+    /// Whether this build links an op.
+    const fn is_linked(op: &'static str) -> bool {
+        ir::is_linked(op)
+    }
     /// How an op feeds a loop, in builds that link the op.
     const fn linked(op: &'static str, fed: PrepareFed) -> PrepareFed {
         if ir::is_linked(op) { fed } else { feeds_nothing }

@@ -2,12 +2,14 @@
 
 # mypy: ignore-errors
 import argparse
+import copy
 import runpy
 import sys
 
 import talweg as tw
+from .gguf import save_gguf
 from .prune import prune_channels, prune_magnitude
-from .quantize import compress
+from .quantize import compare, compress
 
 
 def _model(source, weights):
@@ -54,7 +56,7 @@ def main(args):
     parser.add_argument("--calibration", default="percentile", choices=["minmax", "percentile", "entropy"])
     parser.add_argument("--min-gain", type=float, default=1.0, help="how many times as fast a layer must become")
     parser.add_argument("--report", help="where the report goes: .html, .json or text")
-    parser.add_argument("--out", help="where the parameters go: a safetensors file")
+    parser.add_argument("--out", help="where the result goes: parameters as .safetensors or .gguf, the model as .onnx")
     given = parser.parse_args(args)
     model = _model(given.model, given.weights)
     if given.method:
@@ -65,15 +67,35 @@ def main(args):
         print(report)
         if given.report:
             report.save(given.report)
-    elif given.prune is not None:
-        print(f"sparsity {prune_magnitude(model, given.prune).sparsity:.4f}")
     else:
-        before = sum(p.numel() for p in model.parameters())
-        model = prune_channels(model, given.prune_channels)
-        print(f"parameters {before:,} → {sum(p.numel() for p in model.parameters()):,}")
+        before = copy.deepcopy(model)
+        if given.prune is not None:
+            print(f"sparsity {prune_magnitude(model, given.prune).sparsity:.4f}")
+        else:
+            model = prune_channels(model, given.prune_channels)
+        counts = [sum(p.numel() for p in m.parameters()) for m in (before, model)]
+        print(f"parameters {counts[0]:,} → {counts[1]:,}")
+        if given.report and not given.calibrate:
+            parser.error("--report needs --calibrate: both models are measured on inputs")
+        if given.calibrate:
+            report = compare(before, model, calibrate=_inputs(given.calibrate, given.batch), method="pruned")
+            print(report)
+            if given.report:
+                report.save(given.report)
     if given.out:
-        tw.save(model.state_dict(), given.out)
+        _write(model, given.out, given.calibrate and _inputs(given.calibrate, 1)[0], parser)
     return 0
+
+
+def _write(model, path, example, parser):
+    if path.endswith(".onnx"):
+        if example is None:
+            parser.error("--out .onnx needs --calibrate: the model is traced with an input")
+        tw.onnx.save(model.eval(), path, (example,), dynamic_shapes=[{0: "batch"}])
+    elif path.endswith(".gguf"):
+        save_gguf(model, path)
+    else:
+        tw.save(model.state_dict(), path)
 
 
 if __name__ == "__main__":

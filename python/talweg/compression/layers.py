@@ -61,7 +61,7 @@ class BlockLinear(Module):
         return y if self.bias is None else y + self.bias
 
 
-def _quantized(x, step, is_unsigned):
+def quantized(x, step, is_unsigned):
     """x in steps: those of bytes without a sign where nothing is negative, so that none is wasted."""
     return _native.apply_row("quantize_static", [x], dict(step=step, dtype=tw.uint8 if is_unsigned else tw.int8))[0]
 
@@ -90,7 +90,7 @@ class StaticLinear(Module):
         self.register_buffer("bias", bias)
 
     def forward(self, x):
-        q = _quantized(x, self.step, self.is_unsigned)
+        q = quantized(x, self.step, self.is_unsigned)
         return _native.apply_row("static_linear", [q, self.weight, self.scale, self.bias], dict(step=self.step))[0]
 
 
@@ -131,7 +131,10 @@ class StaticConv(Module):
     def forward(self, x):
         if x.ndim == self.rank + 1:
             return self.forward(x.unsqueeze(0)).squeeze(0)
-        q = _quantized(x, self.step, self.is_unsigned)
+        return self._products(quantized(x, self.step, self.is_unsigned))
+
+    def _products(self, q):
+        """The result for an input in steps."""
         return _native.apply_row("static_conv", [q, self.weight, self.scale, self.bias], self.settings)[0]
 
     def extra_repr(self):

@@ -12,7 +12,7 @@ from .. import nn
 from .._checked import type_error, value_error
 from .calibrate import Observer, threshold
 from .fold import fold_batch_norms
-from .layers import BLOCK, BlockLinear, StaticConv, StaticLinear
+from .layers import BLOCK, BlockLinear, StaticConv, StaticLinear, quantized
 from .report import Layer, Report, weight_bytes
 
 
@@ -167,11 +167,16 @@ def _measured(name, layer, x, candidates, min_gain, min_sqnr):
 
 
 def _timed_between(module, x):
-    """The time of a layer between others of its kind: a convolution in integers takes and returns channels last."""
+    """The time of a layer between others of its kind: a convolution in integers takes bytes, channels last, and returns
+    them for the next one.
+    """
     if not isinstance(module, StaticConv) or x.ndim != module.rank + 2:
         return _timed(module, x)
     first, last = (0, module.rank + 1, *range(1, module.rank + 1)), (0, *range(2, module.rank + 2), 1)
-    return _timed(lambda x: module(x.permute(first)).permute(last), x.permute(last).contiguous())
+    bytes = lambda x: quantized(x, module.step, module.is_unsigned)  # noqa: E731
+    with tw.no_grad():
+        q = bytes(x).permute(last).contiguous()
+    return _timed(lambda q: bytes(module._products(q.permute(first))).permute(last), q)
 
 
 def _reverted(small, layers, old, min_gain):
@@ -212,6 +217,16 @@ def _report(model, small, layers, batches, evaluate, method):
         ms_before=times[0], ms_after=times[1], error_max=float(np.abs(a - b).max()), sqnr=_noise(a, b),
         figure_before=figures[0], figure_after=figures[1],
     )  # fmt: skip
+
+
+def compare(model, small, *, calibrate, evaluate=None, method="compressed"):
+    """The report of a model that was made smaller by other means, such as `prune_channels`: size, time and error."""
+    batches = _batches(calibrate or ())
+    modes = [m.training for m in (model, small)]
+    report = _report(model.eval(), small.eval(), [], batches, evaluate, method)
+    for m, mode in zip((model, small), modes):
+        m.train(mode)
+    return report
 
 
 class _Call(nn.Module):

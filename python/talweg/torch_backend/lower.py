@@ -69,8 +69,24 @@ def _value(x, env):
     return x
 
 
-def _evaluate(node, env, draws):
-    """The value of one node."""
+def _tensors(value):
+    """The tensors of a node's example value."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+def _home(graph):
+    """Where a program runs: where its arguments are. Numbers in host memory may come with tensors of a GPU."""
+    values = [t for n in graph.nodes if n.op == "placeholder" for t in _tensors(n.meta.get("val"))]
+    devices = sorted({t.device for t in values if t.device.type != "cpu"}, key=str)
+    if len(devices) > 1:
+        raise Unsupported(f"arguments on {devices[0]} and {devices[1]}")
+    return devices[0] if devices else torch.device("cpu")
+
+
+def _evaluate(node, env, draws, home):
+    """The value of one node of a program that runs at a device."""
     target = node.target
     args = [_value(a, env) for a in node.args]
     if target is operator.getitem or _is_plain(target):
@@ -84,7 +100,7 @@ def _evaluate(node, env, draws):
         return _SIZES[name](*args)
     if name not in ROWS:
         raise Unsupported("not in the table")
-    _check_device(node)
+    _check_device(node, home)
     settings = {k: _value(v, env) for k, v in node.kwargs.items() if k not in _PLACES}
     if name.startswith("as_strided"):
         settings["meta"] = node.args[0].meta["val"]
@@ -102,15 +118,16 @@ def _used(node):
     return {user.args[1] for user in node.users}
 
 
-def _check_device(node):
-    """Nothing moves between devices inside of a program."""
-    there = node.meta.get("val")
-    if not isinstance(there, torch.Tensor):
-        return
+def _check_device(node, home):
+    """Nothing moves between devices inside of a program, and all results are where it runs."""
+    there = _tensors(node.meta.get("val"))
+    for result in there:
+        if result.device != home:
+            raise Unsupported(f"a result on {result.device} of a program on {home}")
     for a in node.all_input_nodes:
         here = a.meta.get("val")
-        if isinstance(here, torch.Tensor) and here.ndim and here.device != there.device:
-            raise Unsupported(f"from {here.device} to {there.device}")
+        if there and isinstance(here, torch.Tensor) and here.ndim and here.device != home:
+            raise Unsupported(f"from {here.device} to {home}")
 
 
 def _checked(y, meta, name, used=None):
@@ -155,13 +172,17 @@ def probe(module):
     """The operators that have to run in PyTorch, with the reason, found by tracing each once."""
     refused, env = {}, {}
     draws = _Draws(tw.placeholder(tw.int64, [2]))
+    try:
+        home = _home(module.graph)
+    except Unsupported as e:
+        return {n: str(e) for n in module.graph.nodes if n.op == "call_function"}
     with tw.no_grad():
         for node in module.graph.nodes:
             if node.op == "output":
                 continue
             try:
                 if node.op == "call_function":
-                    env[node] = _evaluate(node, env, draws)
+                    env[node] = _evaluate(node, env, draws, home)
                 else:
                     env[node] = _stand_in(node.meta["val"]) if node.op == "placeholder" else _constant(module, node)
             except Exception as e:
@@ -206,7 +227,7 @@ class Program:
     """A graph of ATen operators as a function of Talweg's tensors: called once for each form of its arguments."""
 
     def __init__(self, module):
-        self.module, self.graph = module, module.graph
+        self.module, self.graph, self.home = module, module.graph, _home(module.graph)
         graph = module.graph
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         output = next(n for n in graph.nodes if n.op == "output").args[0]
@@ -223,7 +244,7 @@ class Program:
         draws = _Draws(args[-1]) if self.is_random else None
         for node in self.graph.nodes:
             if node.op == "call_function":
-                env[node] = _evaluate(node, env, draws)
+                env[node] = _evaluate(node, env, draws, self.home)
             elif node.op == "get_attr":
                 env[node] = _constant(self.module, node)
         return [self._result(o, env) for o, p in zip(self.outputs, self.passed) if p is None]
@@ -269,7 +290,7 @@ def compiled(module, kind, adopted=(), frozen=False):
     parts = CapabilityBasedPartitioner(module, _Support(refused), allows_single_node_partition=True)
     fused = parts.partition_and_fuse(prefix="talweg_")
     for name, part in list(fused.named_children()):
-        if name.startswith("talweg_"):
+        if name.startswith("talweg_") and _stays(part):
             setattr(fused, name, _Part(part))
     fused.recompile()
 
@@ -280,6 +301,16 @@ def compiled(module, kind, adopted=(), frozen=False):
 
     call._boxed_call = True
     return call
+
+
+def _stays(part):
+    """Whether all results of a part are where its own arguments are; else it runs in PyTorch as it is."""
+    try:
+        home = _home(part.graph)
+    except Unsupported:
+        return False
+    nodes = [n for n in part.graph.nodes if n.op == "call_function" and not _is_plain(n.target)]
+    return all(t.device == home for n in nodes for t in _tensors(n.meta.get("val")))
 
 
 class _Part(torch.nn.Module):

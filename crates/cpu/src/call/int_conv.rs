@@ -13,7 +13,7 @@ use crate::tile::access::{Bases, Spot};
 use ir::{Attrs, DType, FlatNode, Shape};
 
 /// Whether this build has them.
-pub const IS_LINKED: bool = ir::is_linked("int_conv");
+pub const IS_LINKED: bool = Claim::is_linked("int_conv");
 
 /// Convolutions of integers.
 pub static CLAIMS: &[Claim] = &[Claim {
