@@ -356,7 +356,7 @@ mod tests {
         spec.push(1, 1, 8);
         // Rank 1 has the middle of the sequence, rank 0 both ends.
         assert_eq!(spec.runs(1, 8, &mesh, 0)[..], [0..2, 6..8]);
-        assert_eq!(spec.runs(1, 8, &mesh, 1)[..], [2..6]);
+        assert_eq!(spec.runs(1, 8, &mesh, 1)[..], *std::slice::from_ref(&(2..6)));
         // Rows of all sequences: the batch is cut outside, each sequence inside.
         let mut rows = Spec::whole(1);
         rows.push(0, 0, 0);

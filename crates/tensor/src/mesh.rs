@@ -461,7 +461,7 @@ struct Spread {
     scope: Arc<MeshScope>,
 }
 
-/// Whether nobody else has this value.
+/// Whether this is the only reference to the value.
 fn is_only(b: &Buffer) -> bool {
     matches!(b, Buffer::Device(s) if Arc::strong_count(s) == 1)
 }
@@ -470,7 +470,7 @@ impl Spread {
     fn local(&self) -> Buffer {
         self.local.lock().clone()
     }
-    /// The part, for good if nobody else has the value: its memory may then be written.
+    /// The part; moved out if this is the only reference, so that its memory may be written.
     fn taken(&self, is_only: bool) -> Buffer {
         let nothing = Buffer::Host(Literal::nothing());
         if is_only { std::mem::replace(&mut *self.local.lock(), nothing) } else { self.local() }

@@ -364,7 +364,7 @@ impl Plan {
                         rest /= mesh.size(axis);
                     }
                 }
-                let length = ty.shape.iter().nth(1).copied().unwrap_or(0);
+                let length = ty.shape.get(1).copied().unwrap_or(0);
                 if let Some(axis) = self.context(mesh).filter(|&a| is_zigzag(length, mesh.size(a))) {
                     placed.spec.push(1, axis, length);
                 }

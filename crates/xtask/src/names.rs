@@ -9,6 +9,7 @@ const CRATES: &[&str] = &["ir", "passes", "runtime", "cpu", "cuda", "wgpu", "ops
 
 /// Words that are not ops where they stand: attributes, options and functions of C with the name of an op.
 const HOMONYMS: &[(&str, &[&str])] = &[
+    ("crates/cpu/src/call/grid_sample.rs", &["bilinear"]),
     ("crates/cpu/src/call/resample.rs", &["linear", "bilinear"]),
     ("crates/cuda/src/dnn/", &["dropout"]),
     ("crates/cuda/src/emit/", &["put", "sum", "max", "min"]),

@@ -22,11 +22,10 @@ pub static CLAIMS: &[Claim] = &[
 ];
 
 fn is_sampled(n: &FlatNode, types: &[Type]) -> bool {
-    let is = |name: &str, wanted: &[&str]| n.attrs.str(name).is_ok_and(|s| wanted.contains(&s));
     let is_small = types[0].shape.iter().skip(2).product::<usize>() < i32::MAX as usize;
     let dtype = types[0].dtype;
-    is("mode", &["bilinear"])
-        && is("padding", &["zeros", "border"])
+    n.attrs.str("mode") == Ok("bilinear")
+        && matches!(n.attrs.str("padding"), Ok("zeros" | "border"))
         && matches!(dtype, DType::F32 | DType::F64 | DType::BF16)
         && types[0].shape.rank() == 4
         && is_small

@@ -38,8 +38,6 @@ pub const MAX: &str = "fmax_nan({0}, {1})";
 pub const NEG: &str = "(-{0})";
 pub const RECIP: &str = "(1 / {0})";
 pub const POW: &str = "pow({0}, {1})";
-pub const MIN: &str = "fmin_nan({0}, {1})";
-pub const MAX: &str = "fmax_nan({0}, {1})";
 pub const ROUND: &str = "rint({0})";
 pub const EQUAL: &str = "({0} == {1})";
 const UNEQUAL: &str = "({0} != {1})";
