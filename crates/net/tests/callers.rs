@@ -80,7 +80,9 @@ fn many_refusals_are_told_in_few_lines() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let told = told.lock().unwrap();
-    assert!(told[0].starts_with("a connection was rejected: refused: a frame starts with"), "{}", told[0]);
+    // On a busy machine, some are gone before their bytes are read.
+    let refused = "a connection was rejected: refused: a frame starts with";
+    assert!(told.iter().any(|line| line.contains(refused)), "{told:?}");
     assert!(told.len() <= 20, "{} lines", told.len());
 }
 
