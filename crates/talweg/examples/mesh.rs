@@ -7,8 +7,8 @@
 //! target/release/talweg launch --mesh data=2,context=2 target/release/examples/mesh
 //! ```
 //! It prints the losses and a fingerprint of the weights, which are those of one device but for rounding. With
-//! `CHECKPOINTS=FOLDER` it saves every fifth step and goes on from the newest one; `STEPS` and `PAUSE_MS` say how long
-//! it takes, `GPT` how large it is, and with `MEASURE=1` it says what a step took.
+//! `CHECKPOINTS=FOLDER` it saves every fifth step and resumes from the newest one. `STEPS` and `PAUSE_MS` set the
+//! length of the run, and `GPT` the size of the model. `MEASURE=1` prints the time of a step.
 
 use std::path::Path;
 use talweg::nn::AttentionOptions;

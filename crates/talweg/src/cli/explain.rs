@@ -5,6 +5,7 @@ use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeho
 use bench::{peak_mb, resident_mb};
 use nn::optim::{Adagrad, Optimizer};
 use runtime::Engine;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What to explain.
@@ -13,6 +14,9 @@ pub struct Options {
     /// A graph in text or binary form, or an ONNX model; without it, the training step of a small perceptron. With
     /// --mesh, a program.
     file: Option<PathBuf>,
+    /// Arguments of the program, with --mesh.
+    #[arg(requires = "mesh", trailing_var_arg = true, value_name = "ARGS")]
+    args: Vec<OsString>,
     /// Lists what the ranks of a mesh exchange in the program's train step: data=2,tensor=2. The step is not run. With
     /// --plan auto, a number of ranks will do.
     #[arg(long, value_name = "AXIS=SIZE,…", requires = "file")]
@@ -110,7 +114,7 @@ fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
 
 /// Runs a program up to its first train step on a mesh that is not there, and prints what ranks would exchange.
 fn exchanges(o: &Options, mesh: &str, file: &Path, own: &super::Program) -> Result<()> {
-    let program = [file.as_os_str().to_os_string()];
+    let program: Vec<OsString> = [file.as_os_str().to_os_string()].into_iter().chain(o.args.iter().cloned()).collect();
     let (mesh, plan, _file) = super::plan::resolved((Some(mesh), &o.plan, &o.cluster), &program, own)?;
     let report = std::env::temp_dir().join(format!("talweg-mesh-{}", std::process::id()));
     let mut command = super::plan::command(&program, own);
