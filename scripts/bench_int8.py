@@ -21,7 +21,7 @@ class Args(argparse.Namespace):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--size", type=int, default=224, help="side of the pictures")
+    p.add_argument("--size", type=int, default=224, help="side of the images")
     p.add_argument("--rounds", type=int, default=8)
     p.add_argument("--layers", action="store_true")
     p.add_argument("nets", nargs="*", default=["resnet18", "mobilenet_v2"])
@@ -33,23 +33,7 @@ os.environ["TALWEG_THREADS"] = str(ARGS.threads)
 
 import talweg as tw  # noqa: E402
 from talweg import nn  # noqa: E402
-
-
-class Basic(nn.Module):
-    """A block of ResNet-18."""
-
-    def __init__(self, inputs, outputs, stride):
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(outputs)
-        self.around = nn.Identity()
-        if stride != 1 or inputs != outputs:
-            self.around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = self.norm1(self.conv1(x)).relu()
-        return (self.norm2(self.conv2(y)) + self.around(x)).relu()
+from vision_blocks import Basic, Inverted, unit  # noqa: E402
 
 
 def resnet18():
@@ -57,24 +41,6 @@ def resnet18():
     first = [nn.Conv2d(3, 64, 7, 2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)]
     return nn.Sequential(*first, *(Basic(*s) for s in sizes), *last)
-
-
-def unit(inputs, outputs, kernel=1, stride=1, groups=1, is_linear=False):
-    conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
-    return [conv, nn.BatchNorm2d(outputs), *([] if is_linear else [nn.ReLU6()])]
-
-
-class Inverted(nn.Module):
-    """A block of MobileNet v2."""
-
-    def __init__(self, inputs, outputs, stride, expand):
-        inner = inputs * expand
-        wide = unit(inputs, inner) if expand > 1 else []
-        self.units = nn.Sequential(*wide, *unit(inner, inner, 3, stride, inner), *unit(inner, outputs, is_linear=True))
-        self.is_residual = stride == 1 and inputs == outputs
-
-    def forward(self, x):
-        return x + self.units(x) if self.is_residual else self.units(x)
 
 
 def mobilenet_v2():

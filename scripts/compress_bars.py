@@ -6,7 +6,7 @@
     python scripts/compress_bars.py prune                # half the FLOPs of a convolutional network, fine-tuned
 
 Fashion-MNIST is read where Debian's package `dataset-fashion-mnist` puts it. Accuracy is that on the 10,000 unseen
-pictures, perplexity that of the last tenth of the text. Times are the least of several runs with weights compiled in.
+images, perplexity that of the last tenth of the text. Times are the least of several runs with weights compiled in.
 """
 
 import argparse
@@ -19,28 +19,11 @@ import talweg as tw
 from talweg import nn
 from talweg.nn import functional as F
 from talweg.utils.data import DataLoader, fashion_mnist
-
-
-def unit(inputs, outputs, kernel=1, stride=1, groups=1, is_linear=False):
-    conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
-    return [conv, nn.BatchNorm2d(outputs), *([] if is_linear else [nn.ReLU6()])]
-
-
-class Inverted(nn.Module):
-    """A block of MobileNet v2."""
-
-    def __init__(self, inputs, outputs, stride, expand):
-        inner = inputs * expand
-        wide = unit(inputs, inner) if expand > 1 else []
-        self.units = nn.Sequential(*wide, *unit(inner, inner, 3, stride, inner), *unit(inner, outputs, is_linear=True))
-        self.is_residual = stride == 1 and inputs == outputs
-
-    def forward(self, x):
-        return x + self.units(x) if self.is_residual else self.units(x)
+from vision_blocks import Basic, Inverted, unit
 
 
 def mobilenet(width):
-    """MobileNet v2 for pictures of 28 × 28: the first two strides are 1."""
+    """MobileNet v2 for images of 28 × 28: the first two strides are 1."""
     size = lambda c: max(8, int(c * width + 4) // 8 * 8)  # noqa: E731
     parts, inputs = unit(1, size(32), 3), size(32)
     kinds = [(1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
@@ -52,25 +35,8 @@ def mobilenet(width):
     return nn.Sequential(*parts, *unit(inputs, last), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, 10))
 
 
-class Basic(nn.Module):
-    """A block of ResNet-18."""
-
-    def __init__(self, inputs, outputs, stride):
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(outputs)
-        self.around = nn.Identity()
-        if stride != 1 or inputs != outputs:
-            self.around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = self.norm1(self.conv1(x)).relu()
-        return (self.norm2(self.conv2(y)) + self.around(x)).relu()
-
-
 def resnet18(width):
-    """ResNet-18 for small pictures: the first layer has a kernel of 3, and no pooling follows."""
+    """ResNet-18 for small images: the first layer has a kernel of 3, and no pooling follows."""
     w = int(64 * width)
     sizes = [(w, w, 1), (w, w, 1), (w, 2 * w, 2), (2 * w, 2 * w, 1), (2 * w, 4 * w, 2), (4 * w, 4 * w, 1), (4 * w, 8 * w, 2), (8 * w, 8 * w, 1)]
     first = [nn.Conv2d(1, w, 3, padding=1, bias=False), nn.BatchNorm2d(w), nn.ReLU()]
@@ -113,7 +79,7 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def pictures(count, train):
+def images(count, train):
     images, labels = fashion_mnist(train)
     return images[:count].float().unsqueeze(1) / 255, labels[:count]
 
@@ -169,7 +135,7 @@ def flops(net, shape):
 
 
 def quantize(given):
-    train, unseen = pictures(given.count, True), pictures(10_000, False)
+    train, unseen = images(given.count, True), images(10_000, False)
     net = fit(globals()[given.what](given.width), train, given.epochs, 2e-3)
     calibrate = [train[0][i : i + 32] for i in range(0, 512, 32)]
     _, report = tw.compress(net, "static", calibrate=calibrate, evaluate=accuracy(unseen), min_gain=given.min_gain)
@@ -177,7 +143,7 @@ def quantize(given):
 
 
 def prune(given):
-    train, unseen = pictures(given.count, True), pictures(10_000, False)
+    train, unseen = images(given.count, True), images(10_000, False)
     net = fit(plain(given.width), train, given.epochs, 2e-3)
     small = tw.compression.prune_channels(net, given.share, multiple=16)
     fit(small, train, max(1, given.epochs // 2), 1e-3)
@@ -227,7 +193,7 @@ def main():
     p.add_argument("what", choices=["mobilenet", "resnet18", "gpt", "prune"])
     p.add_argument("--text", help="a text for gpt")
     p.add_argument("--width", type=float, default=0.5, help="channels, as a share of the published ones")
-    p.add_argument("--count", type=int, default=20_000, help="pictures to train with")
+    p.add_argument("--count", type=int, default=20_000, help="images to train with")
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--share", type=float, default=0.3, help="channels to prune")
     p.add_argument("--min-gain", type=float, default=1.0, help="how many times as fast a layer must become")
