@@ -150,9 +150,11 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
     let mut sources: Vec<(usize, Put)> = Vec::new();
     for r in calls {
         let (node, mut args, mut outs) = fused.call(r)?;
-        let axis = fused.graph.nodes[node].attrs.size("axis").ok()?;
+        let n = &fused.graph.nodes[node];
+        let (places, _) = put_operands(n.op.name)?;
+        let axis = if n.op.name == op::SCATTER { Some(n.attrs.size("axis").ok()?) } else { None };
         let (source, _) = source_of(fused, &wave, r)?;
-        sources.push((source, Put { index: args.swap_remove(1), y: outs.swap_remove(0), axis }));
+        sources.push((source, Put { index: args.swap_remove(places), y: outs.swap_remove(0), axis }));
     }
     let part = |r: usize| {
         let put = sources.iter().position(|(source, _)| *source == r).map(|i| sources.swap_remove(i).1);

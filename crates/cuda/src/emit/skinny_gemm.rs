@@ -78,12 +78,12 @@ pub struct Part<'a> {
 
 /// Elements put into a value.
 pub struct Put {
-    /// Where, along an axis: an index of their shape.
+    /// Where: an index of their shape along an axis, or the slot of each row.
     pub index: Operand,
     /// The value.
     pub y: Operand,
-    /// The axis.
-    pub axis: usize,
+    /// The axis; none where rows go to slots of a KV cache.
+    pub axis: Option<usize>,
 }
 
 /// True for a product of few rows with a large matrix whose columns lie in memory one after the other.

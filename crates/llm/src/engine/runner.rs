@@ -306,13 +306,15 @@ impl Runner {
         let attend = Paged { caches: &self.caches, tables, sequences, positions, slots, is_fresh };
         let hidden = || self.decoder.hidden(&tokens, positions, &attend);
         let hidden = self.adapters.as_ref().map_or_else(hidden, |all| all.with(&adapters, hidden))?;
-        let z = self.decoder.logits(&if kind.is_whole { hidden } else { self.chosen(&hidden, &places, kind.rows)? });
+        let rows = if kind.is_whole { hidden } else { self.chosen(&hidden, &places, kind.rows)? };
+        let scores = self.decoder.scores(&rows);
+        let z = self.decoder.capped(&scores);
         if !kind.is_greedy {
             return Ok(z);
         }
         let most = z.max_keep(-1);
         let logprobs = -(&z - &most).exp().sum(-1).log();
-        Ok(Tensor::stack(&[z.argmax(-1).cast(DType::F32), logprobs], 0))
+        Ok(Tensor::stack(&[scores.argmax(-1).cast(DType::F32), logprobs], 0))
     }
 
     /// The rows of tokens whose logits are asked for. They are written into place, not indexed: an index may be out of

@@ -209,16 +209,22 @@ impl Decoder {
 
     /// Logits `[rows, vocabulary]` of such rows, f32.
     pub fn logits(&self, hidden: &Tensor) -> Tensor {
-        let z = match &self.head {
+        self.capped(&self.scores(hidden))
+    }
+    /// Logits from scores.
+    pub fn capped(&self, scores: &Tensor) -> Tensor {
+        let (z, cap) = (scores.cast(DType::F32), self.config.final_softcap);
+        if cap > 0.0 { (z / cap).tanh() * cap } else { z }
+    }
+    /// Logits before they are capped, in the type of the residual stream. The same element is the greatest.
+    pub fn scores(&self, hidden: &Tensor) -> Tensor {
+        match &self.head {
             Some(head) => head.forward(hidden),
             None => {
                 let one = self.packed.apply(&[&self.embedding], hidden).and_then(|mut all| all.pop());
                 one.unwrap_or_else(|| self.embedding.apply(hidden))
             }
-        };
-        let z = z.cast(DType::F32);
-        let cap = self.config.final_softcap;
-        if cap > 0.0 { (z / cap).tanh() * cap } else { z }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! quantized; adapters are variables.
 
 use super::config::{Activation, Config, Experts};
-use super::packed::{Packed, PackedExperts};
+use super::packed::{Packed, PackedExperts, Typed};
 use super::weights::{Matrix, Source, Weight};
 use ir::{DType, Result};
 use parking_lot::Mutex;
@@ -63,6 +63,7 @@ pub struct Linear {
     /// An adapter.
     pub lora: Option<Lora>,
     packed: Packed,
+    typed: Typed,
 }
 
 impl Linear {
@@ -71,7 +72,7 @@ impl Linear {
         let bias = format!("{name}.bias");
         let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
         let (name, weight) = (name.to_string(), source.matrix(&format!("{name}.weight"))?);
-        Ok(Linear { name, weight, bias, lora: None, packed: Packed::default() })
+        Ok(Linear { name, weight, bias, lora: None, packed: Packed::default(), typed: Typed::default() })
     }
     /// Reads it if it is there.
     pub fn find(source: &dyn Source, name: &str) -> Result<Option<Linear>> {
@@ -98,7 +99,7 @@ impl Linear {
     /// A product with what comes after it.
     fn finished(&self, x: &Tensor, mut y: Tensor) -> Tensor {
         if let Some(b) = &self.bias {
-            y = y + alike(&b.tensor(), x);
+            y = y + self.typed.of(b, x);
         }
         if let Some(more) = self.lora.as_ref().and_then(|l| l.added(x)) {
             y = y + more;
@@ -118,6 +119,8 @@ pub struct Norm {
     name: String,
     weight: Weight,
     bias: Option<Weight>,
+    /// Weight and bias.
+    typed: [Typed; 2],
     eps: f64,
     is_layer_norm: bool,
 }
@@ -128,7 +131,7 @@ impl Norm {
         let weight = source.floats(&format!("{name}.weight"))?.into();
         let bias = format!("{name}.bias");
         let bias = if source.has(&bias) { Some(source.floats(&bias)?.into()) } else { None };
-        Ok(Norm { name: name.to_string(), weight, bias, eps, is_layer_norm })
+        Ok(Norm { name: name.to_string(), weight, bias, typed: Default::default(), eps, is_layer_norm })
     }
     /// Reads it if it is there.
     pub fn find(source: &dyn Source, name: &str, c: &Config) -> Result<Option<Norm>> {
@@ -139,9 +142,9 @@ impl Norm {
     }
     /// Its result.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let weight = alike(&self.weight.tensor(), x);
+        let weight = self.typed[0].of(&self.weight, x);
         if self.is_layer_norm {
-            let bias = self.bias.as_ref().map(|b| alike(&b.tensor(), x));
+            let bias = self.bias.as_ref().map(|b| self.typed[1].of(b, x));
             x.layer_norm(1, Some(&weight), bias.as_ref(), self.eps)
         } else {
             x.rms_norm(1, Some(&weight), self.eps)

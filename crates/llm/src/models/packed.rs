@@ -18,6 +18,28 @@ pub fn placed(t: &Tensor) -> Tensor {
     if is_on_host() { t.clone() } else { t.to(tensor::engine().device().name()) }
 }
 
+/// A weight in the type of the activations, made once: a cast in every step of a GPU is a launch, and keeps others from
+/// being fused.
+#[derive(Debug, Default)]
+pub struct Typed(OnceLock<Tensor>);
+
+impl Typed {
+    /// The weight in the type of x.
+    pub fn of(&self, w: &Weight, x: &Tensor) -> Tensor {
+        let Ok(dtype) = x.dtype() else { return w.tensor() };
+        match w {
+            Weight::Fixed(t) if !is_on_host() && !ir::is_grad_on() => {
+                let made = self.0.get_or_init(|| {
+                    let cast = t.cast(dtype);
+                    placed(&cast).eval().map_or(cast.clone(), |t| t.clone())
+                });
+                if made.dtype() == Ok(dtype) { made.clone() } else { t.cast(dtype) }
+            }
+            _ => w.tensor().cast(dtype),
+        }
+    }
+}
+
 /// Matrices with one input, as one GEMM. A row of the result does not depend on the other rows of x on a CPU.
 #[derive(Debug, Default)]
 pub struct Packed(OnceLock<Option<Weights>>);

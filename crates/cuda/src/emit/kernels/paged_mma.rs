@@ -8,7 +8,7 @@ use ir::DType;
 use passes::Operand;
 
 /// Keys of a segment.
-const SEGMENT: usize = 64;
+const SEGMENT: usize = 32;
 /// Chains of segments.
 const CHAINS: usize = 32;
 /// Blocks that keep a GPU busy: with fewer, chains are blocks of their own.
@@ -16,7 +16,9 @@ const BUSY: usize = 512;
 /// Query heads that a warp computes at most.
 const HEADS_MAX: usize = 8;
 /// Warps of a block that computes whole results.
-const WARPS: usize = 4;
+const WARPS: usize = 2;
+/// Chains whose partial results a warp reads before it merges them.
+const AHEAD: usize = 8;
 
 /// The sizes of an attention.
 struct Sizes {
@@ -52,6 +54,14 @@ impl Sizes {
     fn partial(&self) -> usize {
         self.d + 4
     }
+    /// Segments of a warp's ring: long rows have more, as fewer blocks share a multiprocessor.
+    fn stages(&self) -> usize {
+        if self.d > 64 { 3 } else { 2 }
+    }
+    /// Bytes of a warp's ring.
+    fn ring(&self) -> usize {
+        self.stages() * 2 * SEGMENT * self.d * 2
+    }
 }
 
 /// Bytes of partial results; `None` where tensor cores do not fit.
@@ -69,10 +79,13 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
     let blocks = s.tokens * s.heads / s.together;
     if !s.is_split() {
         let body = format!("const idx work = blockIdx.x;\n{}{}", begin(c, &s)?, whole(c, &s)?);
-        return t.writes("y", y).blocks(blocks, 32 * WARPS, &body);
+        let mut kernels = t.writes("y", y).blocks(blocks, 32 * WARPS, &body)?;
+        kernels[0].shared = (WARPS * s.ring()) as u32;
+        return Some(kernels);
     }
     let body = format!("const idx work = blockIdx.x / {};\n{}{}", s.chains, begin(c, &s)?, partial(c, &s)?);
     let mut kernels = t.memory("part", "float", Arg::Scratch(0)).blocks(blocks * s.chains, 32, &body)?;
+    kernels[0].shared = s.ring() as u32;
     let t = Text::new().reads("sequences", &c.args[4]).reads("positions", &c.args[5]);
     let t = t.memory("part", "const float", Arg::Scratch(0)).writes("y", y);
     kernels.extend(t.blocks(s.tokens * s.heads, 32 * WARPS, &merged(c, &s)?)?);
@@ -95,80 +108,89 @@ fn bounds(c: &Call) -> Option<String> {
 
 /// Statements that find the work of a warp and take its queries.
 fn begin(c: &Call, s: &Sizes) -> Option<String> {
-    let Sizes { heads, d, together, parts, .. } = s;
+    let Sizes { heads, d, together, parts, chains, .. } = s;
     let (cache, tables) = (&c.args[1].ty.shape, &c.args[3].ty.shape);
     let ty = stored(c.args[1].ty.dtype);
     Some(format!(
-        "const idx token = work / {chunks};\n\
+        "extern __shared__ __align__(128) char memory[];\n\
+         const idx token = work / {chunks};\n\
          const int chunk = work % {chunks}, head = chunk * {together}, kv = chunk / {parts};\n\
          {bounds}\
-         const int group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;\n\
+         const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;\n\
          const Keys<{ty}> keys = {{k + kv * {d}, v + kv * {d}, tables + (idx)(is_there ? sequence : 0) * {reach},\n\
-         {blocks}, {size}, {row}ll, start, end}};\n\
-         uint4 given[{d} / 32];\n\
+         {blocks}, {size}, {row}ll, start, end, {chains}}};\n\
+         const unsigned ring = shared_at(memory) + warp * {ring};\n\
+         uint2 given[{d} / 16];\n\
          #pragma unroll\n\
-         for (int i = 0; i < {d} / 32; i++)\n\
-         given[i] = group < {together} ? query<{ty}>(q + (token * {heads} + head + group) * {d} + 32 * i + 8 * quarter)\n\
-         : make_uint4(0, 0, 0, 0);\n\
-         Seen<{d} / 4> total;\n",
+         for (int i = 0; i < {d} / 16; i++)\n\
+         given[i] = group < {together} ? query<{ty}>(q + (token * {heads} + head + group) * {d} + 16 * i + 2 * quarter)\n\
+         : make_uint2(0, 0);\n",
         chunks = heads / together,
         bounds = bounds(c)?,
         reach = tables[1],
         blocks = cache[0],
         size = cache[1],
         row = cache[2] * d,
+        ring = s.ring(),
     ))
 }
 
-/// Statements by which a warp's `total` becomes what a chain sees.
-fn chain(c: &Call, s: &Sizes, which: &str) -> Option<String> {
+/// Statements of a warp that sees chains `first`, `first + step`…; `put` is given what it has seen of each.
+fn see(c: &Call, s: &Sizes, [first, step, put]: [&str; 3]) -> Option<String> {
     Some(format!(
-        "see_chain<{}>(total, given, keys, {which}, {}, {}f, {}f);\n",
+        "see_chains<{}, {}>(given, keys, {first}, {step}, ring, {}f, {}f, {put});\n",
         s.d,
-        s.chains,
+        s.stages(),
         decimal(c.attrs.float("scale").ok()?),
         decimal(c.attrs.float("softcap").ok()?),
     ))
 }
 
-/// Statements of a block that computes a chain.
-fn partial(c: &Call, s: &Sizes) -> Option<String> {
-    let (heads, together, chains, partial, d) = (s.heads, s.together, s.chains, s.partial(), s.d);
-    Some(format!(
-        "const int chain = blockIdx.x % {chains};\n\
-         if (chain_begin(chain, {chains}, start) * 64 >= end) return;\n\
-         {see}\
-         if (group >= {together}) return;\n\
-         float* to = part + ((token * {heads} + head + group) * {chains} + chain) * {partial};\n\
+/// Statements that write what a lane has of heads to `to`, rows of `partial` floats, `apart` rows from a head to the
+/// next.
+fn keep(s: &Sizes, seen: &str, to: &str, apart: usize) -> String {
+    let (together, partial, d) = (s.together, s.partial(), s.d);
+    format!(
+        "#pragma unroll\n\
+         for (int h = 0; h < 2; h++) {{\n\
+         if (2 * quarter + h >= {together}) continue;\n\
+         float* own = {to} + (2 * quarter + h) * {};\n\
          #pragma unroll\n\
-         for (int e = 0; e < {d} / 16; e++)\n\
-         ((float4*)(to + quarter * ({d} / 4)))[e] =\n\
-         make_float4(total.y[4 * e], total.y[4 * e + 1], total.y[4 * e + 2], total.y[4 * e + 3]);\n\
-         if (quarter == 0) to[{d}] = total.most, to[{d} + 1] = total.sum;\n",
-        see = chain(c, s, "chain")?,
-    ))
+         for (int i = 0; i < {d} / 16; i++)\n\
+         own[16 * i + group] = {seen}.y[i][h], own[16 * i + group + 8] = {seen}.y[i][h + 2];\n\
+         if (group == 0) own[{d}] = {seen}.most[h], own[{d} + 1] = {seen}.sum[h];\n}}\n",
+        apart * partial
+    )
 }
 
-/// Statements of a block that computes all chains of its heads: a warp every fourth.
+/// Statements of a block that computes a chain.
+fn partial(c: &Call, s: &Sizes) -> Option<String> {
+    let (heads, chains, partial, d) = (s.heads, s.chains, s.partial(), s.d);
+    let to = format!("(part + ((token * {heads} + head) * {chains} + chain) * {partial})");
+    let put = format!("[&](const Heads<{d}>& total, int chain) {{\n{}}}", keep(s, "total", &to, chains));
+    see(c, s, [&format!("blockIdx.x % {chains}"), &chains.to_string(), &put])
+}
+
+/// Statements of a block that computes all chains of its heads: a warp every second.
 fn whole(c: &Call, s: &Sizes) -> Option<String> {
-    let (heads, together, chains, partial, d) = (s.heads, s.together, s.chains, s.partial(), s.d);
+    let (heads, together, partial, d) = (s.heads, s.together, s.partial(), s.d);
+    let put = format!("[&](const Heads<{d}>& total, int) {{ merge(seen, total); }}");
     Some(format!(
-        "__shared__ float shared[{WARPS} * {together} * {partial}];\n\
-         const int warp = threadIdx.x / 32;\n\
-         float* own = shared + (warp * {together} + group) * {partial};\n\
-         float most = __int_as_float(0xff800000), sum = 0;\n\
-         if (group < {together})\n\
-         for (int e = 0; e < {d} / 4; e++) own[quarter * ({d} / 4) + e] = 0;\n\
-         #pragma unroll 1\n\
-         for (int n = warp; n < {chains} && n * 64 < end; n += {WARPS}) {{\n\
-         {see}if (group < {together}) merge(most, sum, own + quarter * ({d} / 4), total);\n}}\n\
-         if (group < {together} && quarter == 0) own[{d}] = most, own[{d} + 1] = sum;\n\
+        "Heads<{d}> seen;\n\
+         clear(seen);\n\
+         {see}\
+         // The rings have been read.\n\
+         bring_wait<0>();\n\
+         __syncthreads();\n\
+         float* shared = (float*)memory;\n\
+         {keep}\
          __syncthreads();\n\
          for (int n = threadIdx.x; n < {together} * {d}; n += {threads}) {{\n\
          const int r = n / {d}, e = n % {d};\n\
          {finish}\
          y[(token * {heads} + head + r) * {d} + e] = {result};\n}}\n",
-        see = chain(c, s, "n")?,
+        see = see(c, s, ["warp", &WARPS.to_string(), &put])?,
+        keep = keep(s, "seen", &format!("shared + warp * {}", together * partial), 1),
         threads = 32 * WARPS,
         finish = finish(&format!("shared + r * {partial}"), together * partial, d),
         result = result(c),
@@ -185,14 +207,20 @@ fn merged(c: &Call, s: &Sizes) -> Option<String> {
          const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n\
          Seen<{d} / 32> total;\n\
          clear(total);\n\
-         for (int n = warp; n < {chains} && n * 64 < end; n += {WARPS}) {{\n\
-         if (chain_begin(n, {chains}, start) * 64 >= end) continue;\n\
-         const float* from = part + ((idx)blockIdx.x * {chains} + n) * {partial};\n\
-         Seen<{d} / 32> own;\n\
-         own.most = from[{d}], own.sum = from[{d} + 1];\n\
+         for (int first = warp; first < {chains}; first += {AHEAD} * {WARPS}) {{\n\
+         // All of these are on their way before the first is merged.\n\
+         Seen<{d} / 32> own[{AHEAD}];\n\
          #pragma unroll\n\
-         for (int e = 0; e < {d} / 32; e++) own.y[e] = from[lane + 32 * e];\n\
-         merge(total, own);\n}}\n\
+         for (int u = 0; u < {AHEAD}; u++) {{\n\
+         const int n = first + u * {WARPS};\n\
+         clear(own[u]);\n\
+         if (n >= {chains} || first_segment(n, start, {chains}) * {SEGMENT} >= end) continue;\n\
+         const float* from = part + ((idx)blockIdx.x * {chains} + n) * {partial};\n\
+         own[u].most = from[{d}], own[u].sum = from[{d} + 1];\n\
+         #pragma unroll\n\
+         for (int e = 0; e < {d} / 32; e++) own[u].y[e] = from[lane + 32 * e];\n}}\n\
+         #pragma unroll\n\
+         for (int u = 0; u < {AHEAD}; u++) merge(total, own[u]);\n}}\n\
          float* to = shared + warp * {partial};\n\
          #pragma unroll\n\
          for (int e = 0; e < {d} / 32; e++) to[lane + 32 * e] = total.y[e];\n\

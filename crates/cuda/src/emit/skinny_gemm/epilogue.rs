@@ -4,7 +4,7 @@
 //! A warp has a row of the block's columns, two beside each other in each lane, and where a point looks at other
 //! columns as well, the warp's memory has them all.
 
-use super::{BLOCK, Chain, LINES, Part, WARPS};
+use super::{BLOCK, Chain, LINES, Part, Put, WARPS};
 use crate::emit::access::{index, split};
 use crate::emit::body::{Body, Writer};
 use crate::emit::gemv::{Launch, taken};
@@ -278,11 +278,20 @@ fn ask<'b, 'a>(b: &'b Body<'a>, part: &Part, local: &Local, idx: &str) -> (Strin
     }
     if let (Some(put), [s]) = (&part.put, &b.stores[..]) {
         let ty = stored(put.index.ty.dtype);
-        w.put(format!("to.place = index[{}];\n", index(&s.strides, 0, &at)));
+        let element = index(&s.strides, 0, &at);
+        w.put(match put.axis {
+            Some(_) => format!("to.place = index[{element}];\n"),
+            None => format!("to.place = index[{} + ({element}) / {}];\n", put.index.layout.offset, slot_width(put)),
+        });
         w.given(&format!("const {ty}* __restrict__ index"), Arg::Value(put.index.slot));
         let _ = write!(fields, "{ty} place; ");
     }
     (fields, w)
+}
+
+/// Elements of a KV cache's slot.
+fn slot_width(put: &Put) -> usize {
+    put.y.ty.shape[2] * put.y.ty.shape[3]
 }
 
 /// The function of a loop at its point `n`.
@@ -307,9 +316,18 @@ fn point<'b, 'a>(b: &'b Body<'a>, part: &Part, local: &Local, idx: &str) -> Writ
                 w.put(format!("{p}[{to}] = put_{dtype}({value});\n"));
             }
             Some(put) => {
-                let place = place(&put.y, &put.index, put.axis).replace("index[i]", "with.place");
-                w.put(format!("const idx i = {to};\n{place}y[at] = put_{dtype}({value});\n"));
                 w.given(&format!("{}* __restrict__ y", stored(put.y.ty.dtype)), Arg::Value(put.y.slot));
+                let Some(axis) = put.axis else {
+                    let (width, all) = (slot_width(put), put.y.ty.shape[0] * put.y.ty.shape[1]);
+                    let (offset, into) = (put.y.layout.offset, put.y.ty.dtype);
+                    w.put(format!(
+                        "const long long slot = with.place;\n\
+                         if (slot >= 0 && slot < {all}) y[{offset} + slot * {width} + ({to}) % {width}] = put_{into}({value});\n"
+                    ));
+                    continue;
+                };
+                let place = place(&put.y, &put.index, axis).replace("index[i]", "with.place");
+                w.put(format!("const idx i = {to};\n{place}y[at] = put_{dtype}({value});\n"));
                 w.given("Report* report", Arg::Report);
                 w.given("long long launch", Arg::Launch);
             }
