@@ -33,7 +33,7 @@ pub use encoder::Encoder;
 pub use evaluate::{Answers, Evaluator, Score};
 pub use load::LanguageModel;
 pub use lora::{LoraOptions, merge_lora};
-pub use random::random_model;
+pub use random::{is_random_model, random_model};
 pub use sample::{Limits, Sampled, Sampling};
 pub use scratch::Scratch;
 pub use text::TextStream;

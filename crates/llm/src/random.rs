@@ -112,6 +112,11 @@ impl Source for Random {
     }
 }
 
+/// Whether this names a model with random weights.
+pub fn is_random_model(name: &str) -> bool {
+    SIZES.iter().any(|s| s.name == name)
+}
+
 /// A model with random weights: `llama-tiny`, `llama-1b` or `llama-8b`. Its text means nothing.
 pub fn random_model(name: &str) -> Result<LanguageModel> {
     let Some(s) = SIZES.into_iter().find(|s| s.name == name) else {

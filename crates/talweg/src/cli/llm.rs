@@ -14,7 +14,7 @@ pub use serve::{ServeOptions, redirected, serve};
 
 use crate::{Error, Result};
 use ::llm::engine::{Engine, Event, Generation, Handle, Options as EngineOptions, Reason, Usage};
-use ::llm::{Constraint, Guide, LanguageModel, Sampling};
+use ::llm::{Constraint, Guide, LanguageModel, Sampling, is_random_model, random_model};
 use ir::ErrorKind;
 use serde_json::{Value as Json, json};
 use std::io::{BufRead, IsTerminal, Write};
@@ -122,9 +122,17 @@ fn failed(e: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, e.to_string())
 }
 
+/// The name of a model with random weights, unless there is a file of that name.
+fn random_name(path: &Path) -> Option<&str> {
+    path.to_str().filter(|name| !path.exists() && is_random_model(name))
+}
+
 /// Loads a model, with an adapter if one is named.
 fn load(path: &Path, lora: Option<&Path>) -> Result<LanguageModel> {
-    let mut model = LanguageModel::load(path)?;
+    let mut model = match random_name(path) {
+        Some(name) => random_model(name)?,
+        None => LanguageModel::load(path)?,
+    };
     if let Some(lora) = lora {
         model.load_lora(lora)?;
     }

@@ -4,7 +4,6 @@ use super::load;
 use crate::Result;
 use ::llm::bench::{Bench, decode, prefill};
 use ::llm::engine::cache_type;
-use ::llm::random_model;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,9 +34,7 @@ pub struct BenchOptions {
 
 /// Prints a line for each measurement.
 pub fn bench(o: &BenchOptions) -> Result<()> {
-    let name = o.model.to_string_lossy();
-    let model = if o.model.exists() { load(&o.model, None)? } else { random_model(&name)? };
-    let model = Arc::new(model);
+    let model = Arc::new(load(&o.model, None)?);
     let cache_dtype = cache_type(&o.cache_type)?;
     let what = Bench { prompt: o.prompt, tokens: o.tokens, repeats: o.repeats, cache_dtype };
     for n in &o.prefill {

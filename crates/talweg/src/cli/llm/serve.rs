@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// How to serve a language model.
 #[derive(clap::Args)]
 pub struct ServeOptions {
-    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json.
+    /// A GGUF file, or a folder with config.json, safetensors and tokenizer.json; `llama-1b` and `llama-8b` have random
+    /// weights, to size a deployment with.
     model: PathBuf,
     /// The name that clients use; the file's name if it is not given.
     #[arg(long)]
@@ -86,9 +87,10 @@ pub struct ServeOptions {
     drain: f64,
 }
 
-/// Whether a path is a language model: a GGUF file, or a folder as Hugging Face writes it.
+/// Whether a path is a language model: a GGUF file, a folder as Hugging Face writes it, or a name for random weights.
 fn is_language_model(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e == "gguf")
+    super::random_name(path).is_some()
+        || path.extension().is_some_and(|e| e == "gguf")
         || (path.join("config.json").is_file() && path.join("tokenizer.json").is_file())
 }
 
