@@ -135,11 +135,12 @@ pub fn random_model(name: &str) -> Result<LanguageModel> {
         state ^= state << 17;
         ((state >> 40) as f32 / (1u64 << 23) as f32 - 1.0) * 3f32.sqrt()
     };
+    let tokenizer = Tokenizer::of_letters(s.vocabulary)?;
     let source = Random { sizes: s, noise: (0..NOISE).map(unit).collect() };
     Ok(LanguageModel {
         name: name.to_string(),
         decoder: Arc::new(Decoder::load(&source, config)?),
-        tokenizer: Tokenizer::of_bytes()?,
+        tokenizer,
         template: None,
         sampling: Sampling::default(),
         adapters: None,
