@@ -13,6 +13,7 @@
 //! Decisions are pure ([`batcher`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
 
 pub mod answer;
+mod attended;
 pub mod app;
 pub mod batcher;
 pub mod cache;
@@ -38,7 +39,6 @@ mod programs;
 pub mod proto;
 pub mod repository;
 mod rest;
-mod rewound;
 mod served;
 pub mod ticket;
 pub mod wire;
