@@ -13,8 +13,8 @@
 //! Decisions are pure ([`batcher`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
 
 pub mod answer;
-mod attended;
 pub mod app;
+mod attended;
 pub mod batcher;
 pub mod cache;
 pub mod client;

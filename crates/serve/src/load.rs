@@ -30,6 +30,8 @@ pub struct Load {
     pub clients: usize,
     /// Requests a second of an open loop; none: closed.
     pub rate: Option<f64>,
+    /// How long a client of a closed loop waits after an answer before it asks again.
+    pub pause: Duration,
     /// How long.
     pub duration: Duration,
     /// Answers within this time are good.
@@ -203,6 +205,9 @@ async fn closed(load: &Arc<Load>, tally: &Arc<Tally>, began: Instant) {
                 if !tally.send(&mut client, &load, &message, Instant::now()).await {
                     // A client that asks again at once would measure refusals.
                     tokio::time::sleep(PAUSE).await;
+                }
+                if !load.pause.is_zero() {
+                    tokio::time::sleep(load.pause).await;
                 }
             }
         });
