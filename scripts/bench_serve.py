@@ -292,6 +292,8 @@ def goals(out, o):
     worst = lambda key: max(x[key] for x in over) if over else None
     add("wide at twice saturation: p99 of answers", "≤ 25 ms", worst("p99_ms"), lambda x: x <= 25, lambda x: f"{x:.1f} ms")
     add("the same: p99 of refusals", "≤ 20 ms", worst("refusal_p99_ms"), lambda x: x <= 20, lambda x: f"{x:.1f} ms")
+    add("the same: p99 of the time that the generator sends late, which counts", "", worst("lag_p99_ms"), lambda _: True,
+        lambda x: f"{x:.1f} ms")
     mb = loads.get("mb")
     add("the same: processor time of the server for each request", "", worst("cpu_us"), lambda _: True, lambda x: f"{x:.0f} µs")
     add("the same: memory after the first and the second time", "flat", mb, lambda x: x[2] <= 1.1 * x[1] + 8,
