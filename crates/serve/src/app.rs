@@ -49,6 +49,8 @@ pub struct Options {
     pub head_timeout: Duration,
     /// How long a client may take to send a request, and how long an answer may take.
     pub request_timeout: Duration,
+    /// How long a client may read nothing of an answer.
+    pub write_timeout: Duration,
     /// A step longer than this makes the server unready.
     pub watchdog: Duration,
     /// How long requests may take after the server was told to end.
@@ -78,6 +80,7 @@ impl Default for Options {
             body_max: 64 << 20,
             head_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
             watchdog: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             cache_bytes: 0,

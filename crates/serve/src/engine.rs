@@ -152,7 +152,10 @@ impl Engine {
         if self.shared.has_failed.load(Relaxed) {
             return Err(Failure::new(Kind::Unavailable, "the engine has failed"));
         }
-        self.front.probe();
+        // A request that is alone waits for nobody, and to measure wakes another thread.
+        if self.shared.jobs.load(Relaxed) > 0 {
+            self.front.probe();
+        }
         Ticket::take(served, &self.shared, self.lane, &self.front, asked)
     }
 

@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod app;
+mod attended;
 pub mod batcher;
 pub mod cache;
 pub mod client;
@@ -38,7 +39,6 @@ mod programs;
 pub mod proto;
 pub mod repository;
 mod rest;
-mod rewound;
 mod served;
 pub mod ticket;
 pub mod wire;

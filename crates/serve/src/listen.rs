@@ -1,9 +1,9 @@
 //! Sockets: accepting, TLS, time limits, and draining.
 
 use crate::app::App;
+use crate::attended::Attended;
 use crate::connection::{Connection, End};
 use crate::http::{peer_router, router};
-use crate::rewound::Rewound;
 use crate::write_timeout::WriteTimeout;
 use axum::Router;
 use bytes::Bytes;
@@ -31,7 +31,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take for the head of a request, from the answer before on. Longer than load balancers keep idle
 /// connections (60 s), or they would send a request into one that is being closed.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// How long a client may read nothing of an answer.
+/// How long a client may read nothing of an answer of other routes than an app's.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// TLS from a certificate chain and a key, both PEM.
@@ -191,6 +191,17 @@ async fn accept(
     graceful.shutdown().await;
 }
 
+/// Serves one connection that is open already, such as a pipe, until it ends.
+pub async fn serve_stream<S>(app: Arc<App>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (_stop, stopped) = watch::channel(false);
+    let graceful = GracefulShutdown::new();
+    let routes = Routes { router: router(app.clone()), app: Some(app) };
+    connection(stream, routes, &builder(), graceful.watcher(), stopped).await;
+}
+
 async fn connection<S>(
     stream: S,
     routes: Routes,
@@ -200,7 +211,8 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let limit = routes.app.as_ref().map_or(WRITE_TIMEOUT, |app| app.options.write_timeout);
+    let mut stream = WriteTimeout::new(stream, limit);
     let before = match &routes.app {
         None => Bytes::new(),
         Some(app) => match Connection::new(&mut stream, app, &routes.router, stopped).run().await {
@@ -209,10 +221,9 @@ async fn connection<S>(
         },
     };
     let service = TowerToHyperService::new(routes.router);
-    let stream = TokioIo::new(Rewound { before, stream });
-    let connection = builder.serve_connection(stream, service).into_owned();
+    let serve = |stream| watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
     // A client that goes away is no failure of the server.
-    let _ = watcher.watch(connection).await;
+    let _ = Attended::new(before, stream).serve(serve).await;
 }
 
 /// Serves these routes at a listener until `ended` completes, then drains: no new connections, open requests are

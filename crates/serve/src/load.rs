@@ -30,6 +30,8 @@ pub struct Load {
     pub clients: usize,
     /// Requests a second of an open loop; none: closed.
     pub rate: Option<f64>,
+    /// How long a client of a closed loop waits after an answer before it asks again.
+    pub pause: Duration,
     /// How long.
     pub duration: Duration,
     /// Answers within this time are good.
@@ -133,6 +135,8 @@ struct Tally {
     /// Requests that an open loop could not send in time because every connection was busy.
     missed: AtomicU64,
     latencies_us: parking_lot::Mutex<Vec<u64>>,
+    /// By how much requests of an open loop were sent after they were due.
+    lags_us: parking_lot::Mutex<Vec<u64>>,
     refusals_us: parking_lot::Mutex<Vec<u64>>,
 }
 
@@ -141,6 +145,9 @@ impl Tally {
     async fn send(&self, client: &mut Connection, load: &Load, message: &[u8], due: Instant) -> bool {
         self.sent.fetch_add(1, Relaxed);
         let sent = Instant::now();
+        if load.rate.is_some() {
+            self.lags_us.lock().push(sent.saturating_duration_since(due).as_micros() as u64);
+        }
         match client.ask(load.address(), message).await {
             Ok(200) => {
                 self.latencies_us.lock().push(due.elapsed().as_micros() as u64);
@@ -177,8 +184,10 @@ pub async fn run(load: Load) -> Value {
     let mut latencies = std::mem::take(&mut *tally.latencies_us.lock());
     let failures = std::mem::take(&mut *tally.failures.lock());
     let mut refusals = std::mem::take(&mut *tally.refusals_us.lock());
+    let mut lags = std::mem::take(&mut *tally.lags_us.lock());
     latencies.sort_unstable();
     refusals.sort_unstable();
+    lags.sort_unstable();
     let good = latencies.partition_point(|us| *us <= load.latency.as_micros() as u64);
     let mean = latencies.iter().sum::<u64>() as f64 / latencies.len().max(1) as f64 / 1e3;
     json!({
@@ -189,7 +198,7 @@ pub async fn run(load: Load) -> Value {
         "throughput": latencies.len() as f64 / seconds, "goodput": good as f64 / seconds,
         "mean_ms": mean, "p50_ms": percentile(&latencies, 0.5), "p90_ms": percentile(&latencies, 0.9),
         "p99_ms": percentile(&latencies, 0.99), "max_ms": percentile(&latencies, 1.0),
-        "refusal_p99_ms": percentile(&refusals, 0.99),
+        "refusal_p99_ms": percentile(&refusals, 0.99), "lag_p99_ms": percentile(&lags, 0.99),
     })
 }
 
@@ -203,6 +212,9 @@ async fn closed(load: &Arc<Load>, tally: &Arc<Tally>, began: Instant) {
                 if !tally.send(&mut client, &load, &message, Instant::now()).await {
                     // A client that asks again at once would measure refusals.
                     tokio::time::sleep(PAUSE).await;
+                }
+                if !load.pause.is_zero() {
+                    tokio::time::sleep(load.pause).await;
                 }
             }
         });

@@ -152,9 +152,10 @@ fn slow_readers_delay_nobody() {
     let f = |x: &[Tensor]| Ok(vec![&x[0] * &wide]);
     let example = Tensor::from(random(&[1, 1], 1));
     Export::new("wide").input("x", &example, &["batch", ""]).write(dir.path().join("wide/1"), f).unwrap();
-    // On a busy machine, a short target would refuse some of them.
+    // On a busy machine, a short target would refuse some of them, and the first would not be waited for until the last
+    // has its answer.
     let policy = Policy { latency_us: 30_000_000, ..Policy::default() };
-    let server = Running::start(Options { policy, ..options });
+    let server = Running::start(Options { policy, write_timeout: Duration::from_secs(600), ..options });
     let ask = json!({ "inputs": [{ "name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1] }],
                       "parameters": { "binary_data_output": true } });
     let open = || server.open("POST", "/v2/models/wide/infer", &[], ask.to_string().as_bytes());

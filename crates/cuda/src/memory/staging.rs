@@ -16,7 +16,8 @@ pub struct Staging {
     /// Which half is being filled, and how far.
     half: usize,
     at: usize,
-    /// Recorded when the last copy from a half was put on the stream.
+    /// Recorded right after the last copy from a half. Any later, and work that follows it on the stream would be waited for,
+    /// such as the batch that these bytes are for.
     sent: [sys::CUevent; 2],
 }
 
@@ -35,13 +36,9 @@ impl Staging {
         let mut to = to;
         for part in bytes.chunks(HALF) {
             if self.at + part.len() > HALF {
-                // SAFETY: the events and the stream live as long as the context.
-                unsafe {
-                    cu::event::record(self.sent[self.half], stream)?;
-                    self.half = 1 - self.half;
-                    self.at = 0;
-                    cu::event::synchronize(self.sent[self.half])?;
-                }
+                (self.half, self.at) = (1 - self.half, 0);
+                // SAFETY: the events live as long as the context.
+                unsafe { cu::event::synchronize(self.sent[self.half])? };
             }
             // SAFETY: the part of this half from `at` on is not on its way to the device.
             unsafe {
@@ -49,6 +46,7 @@ impl Staging {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), from, part.len());
                 let from = std::slice::from_raw_parts(from, part.len());
                 cu::memcpy_htod_async(to, from, stream)?;
+                cu::event::record(self.sent[self.half], stream)?;
             }
             self.at = (self.at + part.len()).next_multiple_of(16).min(HALF);
             to += part.len() as u64;

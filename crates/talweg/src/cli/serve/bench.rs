@@ -35,6 +35,9 @@ pub struct BenchOptions {
     /// Requests a second at random times (open loop); without it, each client sends when it has its answer.
     #[arg(long)]
     rate: Option<f64>,
+    /// How long a client waits after an answer before it asks again: the latency of a server that is mostly idle.
+    #[arg(long, default_value_t = 0.0, conflicts_with = "rate")]
+    pause_ms: f64,
     /// How long.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
@@ -62,12 +65,16 @@ fn bench_here(o: &BenchOptions, directory: &std::path::Path) -> Result<serde_jso
     let inputs = signature.inputs.iter().map(zeros).collect::<Result<Vec<Literal>>>()?;
     let prepared = model.prepare(&sizes)?;
     prepared.run(&inputs)?;
+    let pause = seconds(o.pause_ms / 1e3, "--pause-ms")?;
     let (limit, began) = (seconds(o.seconds, "--seconds")?, Instant::now());
     let mut times = Vec::new();
     while began.elapsed() < limit {
         let start = Instant::now();
         prepared.run(&inputs)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
     }
     let rows = (times.len() * o.rows) as f64 / began.elapsed().as_secs_f64();
     times.sort_unstable_by(f64::total_cmp);
@@ -103,6 +110,7 @@ pub fn bench(o: &BenchOptions) -> Result<()> {
             body,
             clients: o.clients.max(1),
             rate: o.rate,
+            pause: seconds(o.pause_ms / 1e3, "--pause-ms")?,
             duration: seconds(o.seconds, "--seconds")?,
             latency: seconds(o.latency_ms / 1e3, "--latency-ms")?,
             seed: o.seed,
