@@ -20,7 +20,7 @@
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,7 @@ struct Pool {
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     bell: Condvar,
+    placement: Placement,
 }
 
 // SAFETY: the only field that is not `Sync` by itself is `job.task`. It is written only by the
@@ -107,7 +108,60 @@ static POOL: Pool = Pool {
     sleepers: AtomicUsize::new(0),
     lock: Mutex::new(()),
     bell: Condvar::new(),
+    placement: Placement { caller: AtomicUsize::new(usize::MAX), threads: [const { AtomicI32::new(0) }; THREADS_MAX] },
 };
+
+/// Keeps workers off the processor of the caller. Systems like to wake a thread where the one runs that wakes it; there
+/// it waits for the end of the job that it should help with.
+struct Placement {
+    /// The processor that workers stay off.
+    caller: AtomicUsize,
+    /// The workers' threads as the system numbers them, 0 before they run.
+    threads: [AtomicI32; THREADS_MAX],
+}
+
+#[cfg(target_os = "linux")]
+impl Placement {
+    /// Notes the calling thread as a worker.
+    fn enter(&self, index: usize) {
+        // SAFETY: asks for a number.
+        self.threads[index].store(unsafe { libc::gettid() }, Relaxed);
+        // Placed anew at the next job.
+        self.caller.store(usize::MAX, Relaxed);
+    }
+
+    /// Moves workers off the calling thread's processor, where the caller was on another one so far.
+    fn keep_apart(&self) {
+        // SAFETY: asks for a number.
+        let Ok(here) = usize::try_from(unsafe { libc::sched_getcpu() }) else { return };
+        if self.caller.swap(here, Relaxed) == here {
+            return;
+        }
+        // SAFETY: a set of processors is plain bits; it is written before it is read, and numbers outside of it are
+        // not asked for.
+        unsafe {
+            let mut others = std::mem::zeroed::<libc::cpu_set_t>();
+            let size = size_of_val(&others);
+            if here >= 8 * size || libc::sched_getaffinity(0, size, &mut others) != 0 {
+                return;
+            }
+            libc::CPU_CLR(here, &mut others);
+            if libc::CPU_COUNT(&others) == 0 {
+                return;
+            }
+            // A worker that cannot be moved is only slower.
+            for thread in self.threads.iter().map(|t| t.load(Relaxed)).take_while(|&t| t > 0) {
+                libc::sched_setaffinity(thread, size, &others);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Placement {
+    fn enter(&self, _index: usize) {}
+    fn keep_apart(&self) {}
+}
 
 /// 0: not chosen by [`set_threads`].
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
@@ -233,6 +287,7 @@ impl Pool {
         self.gate.fetch_add(1, SeqCst);
         let asleep = self.sleepers.load(SeqCst);
         if asleep > 0 {
+            self.placement.keep_apart();
             drop(self.lock.lock());
             if tasks > asleep {
                 self.bell.notify_all();
@@ -289,6 +344,7 @@ impl Pool {
     }
 
     fn worker(&self, index: usize) {
+        self.placement.enter(index);
         let mut seen = 0;
         loop {
             let was_asleep;
@@ -312,33 +368,45 @@ impl Pool {
     }
 
     /// Returns the gate's value when it is open and not `seen`, and whether this thread slept: it spins first.
+    ///
+    /// A thread that wakes up too late for its job spins again. Jobs shorter than a wake-up would otherwise follow each
+    /// other without it for good.
     fn wait_for_gate(&self, seen: usize) -> (usize, bool) {
         let is_new = |g: usize| g % 2 == 1 && g != seen;
+        loop {
+            if let Some(g) = self.spin(is_new) {
+                return (g, false);
+            }
+            let guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+            self.sleepers.fetch_add(1, SeqCst);
+            // The caller opens the gate before it reads `sleepers`: one of the two sees the other.
+            if !is_new(self.gate.load(SeqCst)) {
+                drop(self.bell.wait(guard).unwrap_or_else(|e| e.into_inner()));
+            }
+            self.sleepers.fetch_sub(1, SeqCst);
+            let g = self.gate.load(SeqCst);
+            if is_new(g) {
+                return (g, true);
+            }
+        }
+    }
+
+    /// Looks for an open gate for a while.
+    fn spin(&self, is_new: impl Fn(usize) -> bool) -> Option<usize> {
         let start = Instant::now();
         loop {
             for _ in 0..64 {
                 let g = self.gate.load(Acquire);
                 if is_new(g) {
-                    return (g, false);
+                    return Some(g);
                 }
                 std::hint::spin_loop();
             }
             match start.elapsed() {
-                t if t > SPIN => break,
+                t if t > SPIN => return None,
                 t if t > SPIN_ALONE => std::thread::yield_now(),
                 _ => {}
             }
-        }
-        let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-        self.sleepers.fetch_add(1, SeqCst);
-        loop {
-            // The caller opens the gate before it reads `sleepers`: one of the two sees the other.
-            let g = self.gate.load(SeqCst);
-            if is_new(g) {
-                self.sleepers.fetch_sub(1, SeqCst);
-                return (g, true);
-            }
-            guard = self.bell.wait(guard).unwrap_or_else(|e| e.into_inner());
         }
     }
 }
@@ -400,6 +468,40 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(counts(9), vec![1; 9]);
         }
+    }
+
+    /// Short jobs ran on one processor: their worker was woken on that of the caller.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn workers_stay_off_the_processor_of_the_caller() {
+        fn allowed() -> Vec<usize> {
+            // SAFETY: a set of processors is plain bits, written before they are read.
+            unsafe {
+                let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+                assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+                (0..8 * size_of_val(&set)).filter(|&p| libc::CPU_ISSET(p, &set)).collect()
+            }
+        }
+        let placement =
+            Placement { caller: AtomicUsize::new(usize::MAX), threads: [const { AtomicI32::new(0) }; THREADS_MAX] };
+        let (entered, placed) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let all = allowed();
+        let left = std::thread::scope(|s| {
+            let worker = s.spawn(|| {
+                placement.enter(0);
+                entered.wait();
+                placed.wait();
+                allowed()
+            });
+            entered.wait();
+            placement.keep_apart();
+            placed.wait();
+            worker.join().unwrap()
+        });
+        let caller = placement.caller.load(Relaxed);
+        let others: Vec<usize> = all.iter().copied().filter(|&p| p != caller).collect();
+        assert_eq!(left, if others.is_empty() { all.clone() } else { others });
+        assert_eq!(allowed(), all, "the caller may run anywhere");
     }
 
     #[test]

@@ -57,9 +57,81 @@ fn widen_f16(x: u16) -> f32 {
 }
 
 dispatch! { unsafe fn widen_bf16s(x: *const u16, y: *mut f32, n: usize) { _I => each1(x, y, n, widen_bf16) } }
-dispatch! { unsafe fn narrow_bf16s(x: *const f32, y: *mut u16, n: usize) { _I => each1(x, y, n, narrow_bf16) } }
+dispatch! { unsafe fn narrow_bf16s_by_bits(x: *const f32, y: *mut u16, n: usize) { _I => each1(x, y, n, narrow_bf16) } }
 dispatch! {
-    unsafe fn round_bf16s(x: *const f32, y: *mut f32, n: usize) { _I => each1(x, y, n, |v| widen_bf16(narrow_bf16(v))) }
+    unsafe fn round_bf16s_by_bits(x: *const f32, y: *mut f32, n: usize) {
+        _I => each1(x, y, n, |v| widen_bf16(narrow_bf16(v)))
+    }
+}
+
+unsafe fn narrow_bf16s(x: *const f32, y: *mut u16, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level() == super::Level::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16") {
+        // SAFETY: the machine has the instructions; bounds are the caller's promise.
+        return unsafe { avx512_bf16::narrow(x, y, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { narrow_bf16s_by_bits(x, y, n) }
+}
+
+unsafe fn round_bf16s(x: *const f32, y: *mut f32, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level() == super::Level::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16") {
+        // SAFETY: as above.
+        return unsafe { avx512_bf16::round(x, y, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { round_bf16s_by_bits(x, y, n) }
+}
+
+/// One instruction rounds sixteen numbers, but takes subnormal ones for zero: vectors that have any go by their bits.
+#[cfg(target_arch = "x86_64")]
+mod avx512_bf16 {
+    use super::{narrow_bf16, widen_bf16};
+    use std::arch::x86_64::*;
+
+    const N: usize = 16;
+    const SUBNORMAL: i32 = 0x20;
+
+    /// Calls `whole` for vectors without subnormal numbers, `one` for each element of the others.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn each<T>(x: *const f32, y: *mut T, n: usize, whole: impl Fn(__m256i, *mut T), one: impl Fn(f32) -> T) {
+        let mut i = 0;
+        // SAFETY: indexes stay below `n`, the caller's promise; a vector is read before it is written.
+        unsafe {
+            while i + N <= n {
+                let v = _mm512_loadu_ps(x.add(i));
+                if _mm512_fpclass_ps_mask::<SUBNORMAL>(v) == 0 {
+                    whole(std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(v)), y.add(i));
+                } else {
+                    (i..i + N).for_each(|k| *y.add(k) = one(*x.add(k)));
+                }
+                i += N;
+            }
+            (i..n).for_each(|k| *y.add(k) = one(*x.add(k)));
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn narrow(x: *const f32, y: *mut u16, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { each(x, y, n, |v, y| _mm256_storeu_si256(y.cast(), v), narrow_bf16) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn round(x: *const f32, y: *mut f32, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            each(
+                x,
+                y,
+                n,
+                |v, y| _mm512_storeu_si512(y.cast(), _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(v))),
+                |v| widen_bf16(narrow_bf16(v)),
+            )
+        }
+    }
 }
 
 unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
@@ -287,4 +359,30 @@ pub fn narrow<H: Narrow>(x: &[f32], y: &mut [H]) {
     assert!(x.len() == y.len(), "slices of equal length expected, got {} and {}", x.len(), y.len());
     // SAFETY: both slices have the length given.
     unsafe { H::narrow(x.as_ptr(), y.as_mut_ptr(), x.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Around every `bf16`: itself, halfway to the next one and next to it, subnormal numbers and NaN too.
+    #[test]
+    fn floats_are_rounded_as_by_their_bits() {
+        let around = |h: u32| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| f32::from_bits(h << 16 | low));
+        let x: Vec<f32> = (0..=0xffff).flat_map(around).chain([1.5, 1e-40, -3e-39]).collect();
+        let want: Vec<u16> = x.iter().map(|&v| narrow_bf16(v)).collect();
+        for &level in super::super::Level::ALL {
+            super::super::limit_level(level);
+            let (mut narrow, mut round) = (vec![0u16; x.len()], x.clone());
+            // SAFETY: as many elements behind each pointer; rounding may be in place.
+            unsafe {
+                narrow_bf16s(x.as_ptr(), narrow.as_mut_ptr(), x.len());
+                round_bf16s(round.as_ptr(), round.as_mut_ptr(), x.len());
+            }
+            let is_wrong = |i: &usize| narrow[*i] != want[*i] || round[*i].to_bits() != u32::from(want[*i]) << 16;
+            let wrong = (0..x.len()).find(is_wrong);
+            assert_eq!(wrong.map(|i| (x[i].to_bits(), narrow[i], want[i])), None, "{level:?}");
+        }
+        super::super::limit_level(super::super::Level::Avx512);
+    }
 }
