@@ -83,6 +83,7 @@ def tokens(o: argparse.Namespace, llama: Llama) -> None:
             if choice[i] != own[i]:
                 others.append((n, i, int(own[i]), int(choice[i]), ours[i]))
     size = {k: float(np.sqrt(np.mean(np.square(v)))) for k, v in errors.items() if v}
+    most = {k: float(np.abs(v).max()) for k, v in errors.items() if v}
     first = {}
     for n, i, a, b, ours in others:
         first.setdefault(n, i)
@@ -107,7 +108,7 @@ def tokens(o: argparse.Namespace, llama: Llama) -> None:
         print("| " + " | ".join(cells) + " |")
     print(json.dumps({
         "prompts": len(prompts), "tokens": o.tokens, "equal": equal, "other_choices": len(others),
-        "logprob_gap_max": max(gaps), "logprob_gap_mean": float(np.mean(gaps)), "rounding_rms": size,
+        "logprob_gap_max": max(gaps), "logprob_gap_mean": float(np.mean(gaps)), "rounding_rms": size, "rounding_max": most,
         "not_explained": bad if exact is not None else None,
     }))
     if bad:
