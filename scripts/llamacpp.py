@@ -26,10 +26,15 @@ def _library() -> c.CDLL:
     return c.CDLL(str(next(pathlib.Path(xllamacpp.__file__).parent.glob("xllamacpp*.so"))))
 
 
+def params_words(params: _Opaque) -> c.Array:
+    return (c.c_int32 * 64).from_buffer(params)
+
+
 class Llama:
     """A model and one sequence."""
 
-    def __init__(self, path: str, context: int = 2048, threads: int = 2, batch: int = 2048, flash: int = -1) -> None:
+    def __init__(self, path: str, context: int = 2048, threads: int = 2, batch: int = 2048, flash: int = -1,
+                 cache: str = "f16") -> None:
         self.lib = lib = _library()
         quiet = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)(lambda *_: None)
         self._quiet = quiet
@@ -50,6 +55,7 @@ class Llama:
         lib.llama_memory_clear.argtypes = [c.c_void_p, c.c_bool]
         lib.llama_decode.argtypes = [c.c_void_p, _Batch]
         lib.llama_tokenize.argtypes = [c.c_void_p, c.c_char_p, c.c_int32, c.c_void_p, c.c_int32, c.c_bool, c.c_bool]
+        lib.llama_token_to_piece.argtypes = [c.c_void_p, c.c_int32, c.c_void_p, c.c_int32, c.c_int32, c.c_bool]
         lib.llama_set_n_threads.argtypes = [c.c_void_p, c.c_int32, c.c_int32]
         self.model = lib.llama_model_load_from_file(path.encode(), lib.llama_model_default_params())
         assert self.model, f"llama.cpp cannot load {path}"
@@ -58,9 +64,12 @@ class Llama:
         assert list(head) == [512, 2048, 512], f"unexpected defaults {list(head)}"
         head[0], head[1] = context, max(batch, context)
         # Four enumerations in a row are -1 by default; flash attention (-1: where it is faster, 0: off, 1: on) is the last.
-        words = (c.c_int32 * 16).from_buffer(params)
+        words = params_words(params)
         first = next(i for i in range(13) if list(words[i : i + 4]) == [-1] * 4)
         words[first + 3] = flash
+        # The types of keys and values are behind the callback and its data, four words that are 0; F16 is 1.
+        kinds = next(i for i in range(first + 4, 40) if list(words[i - 4 : i + 2]) == [0, 0, 0, 0, 1, 1])
+        words[kinds : kinds + 2] = [{"f32": 0, "f16": 1}[cache]] * 2
         self.context = lib.llama_init_from_model(self.model, params)
         lib.llama_set_n_threads(self.context, threads, threads)
         self.vocab = lib.llama_model_get_vocab(self.model)
@@ -71,6 +80,11 @@ class Llama:
         data, room = text.encode(), (c.c_int32 * (len(text.encode()) + 8))()
         n = self.lib.llama_tokenize(self.vocab, data, len(data), room, len(room), begins, True)
         return list(room[:n])
+
+    def piece(self, token: int) -> str:
+        room = c.create_string_buffer(256)
+        n = self.lib.llama_token_to_piece(self.vocab, token, room, len(room), 0, True)
+        return room.raw[: max(n, 0)].decode(errors="replace")
 
     def clear(self) -> None:
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)

@@ -2,7 +2,7 @@
 
 Needs xllamacpp (llama.cpp) and a built `talweg`:
     python scripts/llm_compare.py MODEL.gguf --talweg target/release/talweg --tokens 64
-Where tokens differ, the gap between both tokens' log probabilities in llama.cpp is printed: rounding decides ties.
+Where tokens differ, a row says by how much each engine prefers its own, and with `--exact FLOATS.gguf` why.
 """
 
 import argparse
@@ -25,7 +25,8 @@ PROMPTS = [
     "If it rains tomorrow,", "Q: What is 7 times 8?\nA:", "The history of computing began", "Once the machine had stopped,",
     "She opened the letter and", "Neural networks are trained by",
 ]
-
+# Our likeliest tokens whose log probabilities are compared; roundings of an explained choice, in their usual size.
+TOP, SIGMAS = 20, 4.0
 
 
 def log_softmax(z: np.ndarray) -> np.ndarray:
@@ -34,39 +35,84 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
     return z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
 
 
-def talweg(command: list[str], model: str, prompts: list[str], tokens: int) -> list[dict]:
+def talweg(o: argparse.Namespace, prompts: list[str]) -> list[dict]:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(prompts, f)
         f.flush()
-        args = [*command, "generate", model, "--prompts", f.name, "--tokens", str(tokens), "--temperature", "0", "--ignore-eos"]
-        if command[0].endswith("examples/generate"):
-            args = [*command, model, f.name, str(tokens)]
+        args = [*o.talweg.split(), "generate", o.model, "--prompts", f.name, "--tokens", str(o.tokens), "--temperature", "0",
+                "--ignore-eos", "--logprobs", str(TOP), "--cache-type", o.cache_type]
         lines = subprocess.run(args, check=True, capture_output=True, text=True).stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 
-def tokens(o: argparse.Namespace, llama: Llama) -> None:
-    """Our greedy tokens are given to llama.cpp: every one must be its own choice, or nearly as likely."""
-    prompts = PROMPTS[: o.prompts]
-    equal, gaps, ties, ranks = 0, [], [], 0
-    for prompt, row in zip(prompts, talweg(o.talweg.split(), o.model, prompts, o.tokens)):
+def forced(llama: Llama, prompts: list[str], rows: list[dict]) -> list[np.ndarray]:
+    """llama.cpp's log probabilities at each place of our texts, one token at a time as it generates itself."""
+    out = []
+    for prompt, row in zip(prompts, rows):
         llama.clear()
-        z = llama.decode(llama.tokenize(prompt))
-        if len(row["tokens"]) > 1:
-            z = np.concatenate([z, llama.decode(row["tokens"][:-1], everywhere=True)])
-        log_p = log_softmax(z)
-        own = log_p[np.arange(len(row["tokens"])), row["tokens"]]
-        gaps += list(np.abs(own - np.array(row["logprobs"])))
-        lost = log_p.max(-1) - own
-        ties += list(lost[lost > 0])
-        ranks += int((lost > 0).sum())
-        equal += int((lost == 0).all())
-        for i in np.nonzero(lost > 0)[0]:
-            print(f"{prompt!r}: token {i} is {row['tokens'][i]}, llama.cpp's {int(z[i].argmax())}, by {lost[i]:.5f} nats")
+        z = [llama.decode(llama.tokenize(prompt))] + [llama.decode([t]) for t in row["tokens"][:-1]]
+        out.append(log_softmax(np.concatenate(z)))
+    return out
+
+
+def tokens(o: argparse.Namespace, llama: Llama) -> None:
+    """Our greedy tokens are given to llama.cpp: every one must be its own choice, or a tie within rounding.
+
+    With `--exact FILE`, the same weights as floats (`llm_quantize.py`), llama.cpp computes the margin between both tokens
+    without rounded activations. What either engine's margin differs from it is its rounding. A choice is explained if
+    rounding of the usual size turns the exact margin; where ours is larger than that, the run fails.
+    """
+    prompts = PROMPTS[: o.prompts]
+    rows = talweg(o, prompts)
+    theirs = forced(llama, prompts, rows)
+    exact = forced(Llama(o.exact, threads=o.threads, flash=0, cache="f32"), prompts, rows) if o.exact else None
+    gaps, others, errors = [], [], {"talweg": [], "llama.cpp": []}
+    equal = 0
+    for n, (row, log_p) in enumerate(zip(rows, theirs)):
+        own, ours = np.array(row["tokens"]), [dict(map(tuple, top)) for top in row["top_logprobs"]]
+        gaps += list(np.abs(log_p[np.arange(len(own)), own] - np.array(row["logprobs"])))
+        choice = log_p.argmax(-1)
+        equal += int((choice == own).all())
+        for i in range(len(own)):
+            if exact is not None:
+                a, b = (int(t) for t in exact[n][i].argsort()[-2:][::-1])
+                margin = exact[n][i, a] - exact[n][i, b]
+                errors["llama.cpp"].append(log_p[i, a] - log_p[i, b] - margin)
+                if a in ours[i] and b in ours[i]:
+                    errors["talweg"].append(ours[i][a] - ours[i][b] - margin)
+            if choice[i] != own[i]:
+                others.append((n, i, int(own[i]), int(choice[i]), ours[i]))
+    size = {k: float(np.sqrt(np.mean(np.square(v)))) for k, v in errors.items() if v}
+    most = {k: float(np.abs(v).max()) for k, v in errors.items() if v}
+    first = {}
+    for n, i, a, b, ours in others:
+        first.setdefault(n, i)
+    bad = 0
+    if others:
+        print("| prompt | token | Talweg | llama.cpp | margin of Talweg | of llama.cpp | exact | rounding of Talweg | of llama.cpp | |")
+        print("|---|---:|---|---|---:|---:|---:|---:|---:|---|")
+    for n, i, a, b, ours in others:
+        if first[n] != i and not o.every:
+            continue
+        text = lambda t: "`" + repr(llama.piece(t))[1:-1].replace("|", "\\|") + "`"
+        # Positive: our token is the likelier one.
+        own = ours[a] - ours[b] if b in ours else float("nan")
+        other = float(theirs[n][i, a] - theirs[n][i, b])
+        cells = [prompts[n].strip(), str(i), text(a), text(b), f"{own:+.4f}", f"{other:+.4f}"]
+        if exact is not None:
+            true = float(exact[n][i, a] - exact[n][i, b])
+            limit = SIGMAS * size["llama.cpp"]
+            is_tie = abs(own - true) <= limit and abs(other - true) <= limit
+            bad += not is_tie
+            cells += [f"{true:+.4f}", f"{own - true:+.4f}", f"{other - true:+.4f}", "tie" if is_tie else "NOT EXPLAINED"]
+        print("| " + " | ".join(cells) + " |")
     print(json.dumps({
-        "prompts": len(prompts), "tokens": o.tokens, "equal": equal, "other_choices": ranks,
-        "other_choice_nats_max": max(ties, default=0.0), "logprob_gap_max": max(gaps), "logprob_gap_mean": float(np.mean(gaps)),
+        "prompts": len(prompts), "tokens": o.tokens, "equal": equal, "other_choices": len(others),
+        "logprob_gap_max": max(gaps), "logprob_gap_mean": float(np.mean(gaps)), "rounding_rms": size, "rounding_max": most,
+        "not_explained": bad if exact is not None else None,
     }))
+    if bad:
+        raise SystemExit(f"{bad} choices are not explained by rounding")
 
 
 def perplexity(o: argparse.Namespace, llama: Llama) -> None:
@@ -103,7 +149,7 @@ def speed(o: argparse.Namespace, llama: Llama) -> None:
         theirs.setdefault("decode", []).append(decode)
         theirs.setdefault("cpu_s", []).append(spent.user + spent.system - cpu.user - cpu.system)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        args = [*o.talweg.split(), *([] if "examples/" in o.talweg else ["bench-model"]), o.model]
+        args = [*o.talweg.split(), "bench-model", o.model]
         lines = subprocess.run(args, check=True, capture_output=True, text=True,
                                env={**os.environ, "TALWEG_THREADS": str(o.threads)}).stdout.splitlines()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -123,9 +169,13 @@ def speed(o: argparse.Namespace, llama: Llama) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
-    parser.add_argument("--talweg", default="target/release/talweg", help="the command, or examples/generate or bench")
+    parser.add_argument("--talweg", default="target/release/talweg", help="the command")
     parser.add_argument("--what", choices=["tokens", "perplexity", "speed"], nargs="+", default=["tokens", "speed"])
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--exact", help="the same weights as 32-bit floats: explains every other choice, or fails")
+    parser.add_argument("--every", action="store_true", help="all other choices, not the first of each prompt alone")
+    parser.add_argument("--cache-type", default="f16", choices=["f16", "f32"], help="KV cache of both")
+    parser.add_argument("--flash", type=int, default=-1, help="llama.cpp's flash attention: 0 off, 1 on, -1 its own choice")
     parser.add_argument("--prompts", type=int, default=len(PROMPTS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -133,7 +183,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=512)
     parser.add_argument("--windows", type=int, help="windows at most; all of the text if it is not given")
     o = parser.parse_args()
-    llama = Llama(o.model, threads=o.threads)
+    llama = Llama(o.model, threads=o.threads, flash=o.flash, cache=o.cache_type)
     for what in o.what:
         {"tokens": tokens, "perplexity": perplexity, "speed": speed}[what](o, llama)
 

@@ -16,7 +16,10 @@ import sys
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 WORDS = "time year people way day man thing woman life child world school state family student group country problem " \
     "hand part place case week company system program question work government number night point home water room " \
     "mother area money story fact month lot right study book eye job word business issue side kind head house".split()
@@ -31,6 +34,10 @@ def text(seed: int, words: int) -> str:
     return " ".join(out)
 
 
+class Refused(Exception):
+    """The server has too much to do."""
+
+
 def stream(url: str, prompt: str, tokens: int) -> list[float]:
     """Times at which tokens came, from the request on."""
     at = urllib.parse.urlparse(url)
@@ -39,6 +46,9 @@ def stream(url: str, prompt: str, tokens: int) -> list[float]:
     began = time.perf_counter()
     c.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
     r = c.getresponse()
+    if r.status == 429:
+        c.close()
+        raise Refused
     assert r.status == 200, r.read()
     times = []
     while line := r.readline():
@@ -99,6 +109,48 @@ def gaps(url: str, tokens: int) -> dict:
     return out
 
 
+def together_for(url: str, clients: int, seconds: float) -> float:
+    """Requests a second that are answered when so many clients always wait for one."""
+    done: list[list[float]] = []
+    began = time.perf_counter()
+
+    def one(seed: int) -> None:
+        while time.perf_counter() < began + seconds:
+            done.append(stream(url, text(seed, 60), 32))
+            seed += 1000
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(clients)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return len(done) / (time.perf_counter() - began)
+
+
+def overload(url: str, o: argparse.Namespace, rate: float) -> dict:
+    """Twice the requests that the server can answer: do those that it accepts keep the target of `--ttft-ms`?"""
+    done: list[list[float]] = []
+    refused = []
+    # Programs are compiled, and what came before them no longer counts.
+    [stream(url, text(i, 60), 2) for i in range(40)]
+
+    def one(seed: int) -> None:
+        try:
+            done.append(stream(url, text(seed, 60), 32))
+        except Refused:
+            refused.append(seed)
+
+    began, threads = time.perf_counter(), []
+    for i in range(int(2 * rate * o.seconds)):
+        time.sleep(max(0.0, began + i / (2 * rate) - time.perf_counter()))
+        threads.append(threading.Thread(target=one, args=(100_000 + i,)))
+        threads[-1].start()
+    [t.join() for t in threads]
+    first = [1e3 * t[0] for t in done]
+    return {"saturation_requests_per_s": rate, "offered": len(threads), "accepted": len(done), "refused": len(refused),
+            "answered_of_saturation": len(done) / (time.perf_counter() - began) / rate, "target_ms": o.ttft_ms,
+            "ttft_p50_ms": percentile(first, 50), "ttft_p99_ms": percentile(first, 99),
+            "in_time": sum(t <= o.ttft_ms for t in first) / len(first)}
+
+
 def measure(url: str, o: argparse.Namespace) -> dict:
     together(url, max(o.concurrency), 4, 7)  # compiles, fills caches
     out = {}
@@ -115,20 +167,30 @@ def free_port() -> int:
 
 
 def talweg(o: argparse.Namespace) -> dict:
-    port = free_port()
-    extra = o.options.split() if o.options else []
-    command = [o.talweg, "serve", o.model, "--port", str(port), *extra]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout and re.search("http://", server.stdout.readline())
-        url = f"http://127.0.0.1:{port}"
+    def served(work: Callable[[str], T], *options: str) -> T:
+        port = free_port()
+        command = [o.talweg, "serve", o.model, "--port", str(port), *o.options.split(), *options]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout and re.search("http://", server.stdout.readline())
+            return work(f"http://127.0.0.1:{port}")
+        finally:
+            server.terminate()
+            server.wait(20)
+
+    def all_of(url: str) -> dict:
         out = measure(url, o)
         if o.all:
             out["prefix"], out["gaps"] = prefixes(url, 5), gaps(url, 120)
         return out
-    finally:
-        server.terminate()
-        server.wait(20)
+
+    if not o.ttft_ms:
+        return served(all_of)
+    slots = ["--sequences", str(o.sequences)]
+    # As many clients as sequences run at once, without a target: what the server can do.
+    saturated = lambda url: max(together_for(url, o.sequences, s) for s in (2, 8))
+    rate = served(saturated, *slots)
+    return served(lambda url: overload(url, o, rate), *slots, "--ttft-ms", str(o.ttft_ms))
 
 
 def llama_cpp(o: argparse.Namespace) -> dict:
@@ -151,6 +213,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--all", action="store_true", help="prefixes and gaps as well")
+    parser.add_argument("--ttft-ms", type=int, help="instead: twice the saturation load, with this target of the server")
+    parser.add_argument("--sequences", type=int, default=8, help="sequences that run at once under --ttft-ms")
+    parser.add_argument("--seconds", type=float, default=15, help="how long the overload lasts")
     parser.add_argument("--alone", action="store_true", help="without llama.cpp")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
@@ -158,7 +223,7 @@ def main() -> None:
         print("RESULT " + json.dumps(llama_cpp(o)), flush=True)
         return
     print(json.dumps({"talweg": talweg(o)}), flush=True)
-    if not o.alone:
+    if not o.alone and not o.ttft_ms:
         # In a process of its own, which ends its threads.
         command = [sys.executable, __file__, *sys.argv[1:], "--peer"]
         lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()

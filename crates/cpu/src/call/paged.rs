@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, never, rows, rows_mut};
+use crate::kernels::gemm::prefetch;
 use crate::kernels::paged::{Cache, Paged};
 use crate::pool::Shared;
 use crate::tile::access::Bases;
@@ -15,6 +16,9 @@ pub static CLAIMS: &[Claim] = &[
     Claim { flops, ..Claim::new("paged_attention", never, |n, args, outs| Ok(attention(&n.attrs, args, outs))) },
     Claim { in_place: Some(0), ..Claim::new("paged_write", never, |_, args, outs| Ok(write(args, outs))) },
 ];
+
+/// Bytes of a line of a CPU's caches.
+const LINE: usize = 64;
 
 /// As if every token saw all that its table can hold.
 fn flops(n: &FlatNode, args: &[View]) -> usize {
@@ -184,6 +188,12 @@ impl Cache for Rows {
                 DType::BF16 if const { ir::is_linked("bf16") } => self.widen_rows::<bf16>(from, count, to, [d, row]),
                 _ => (0..count).for_each(|i| self.read(slot + i, head, &mut to[i * row..][..d])),
             }
+        }
+    }
+    fn prefetch(&self, [slot, count]: [usize; 2], head: usize) {
+        for i in slot..slot + count {
+            let row = self.p.get().wrapping_add((i * self.heads + head) * self.bytes);
+            (0..self.bytes).step_by(LINE).for_each(|at| prefetch(row.wrapping_add(at)));
         }
     }
     fn read(&self, slot: usize, head: usize, to: &mut [f32]) {

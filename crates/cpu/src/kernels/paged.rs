@@ -38,6 +38,8 @@ pub trait Cache: Sync {
     fn read_rows(&self, [slot, count]: [usize; 2], head: usize, to: &mut [f32], [d, row]: [usize; 2]) {
         (0..count).for_each(|i| self.read(slot + i, head, &mut to[i * row..][..d]));
     }
+    /// Asks for these rows ahead: they are apart in memory, where a core foresees no pattern.
+    fn prefetch(&self, _slots: [usize; 2], _head: usize) {}
 }
 
 /// A batch of queries.
@@ -231,8 +233,10 @@ impl Paged<'_> {
         let end = (run.position + run.count).min(self.reach * self.block_size).min((task.segment + 1) * SEGMENT);
         let seen = if self.window > 0 { (run.position + 1).saturating_sub(self.window) } else { 0 };
         let start = (task.segment * SEGMENT).max(seen / TILE * TILE);
+        self.prefetch_tile(table, task.head, start..end, [k, v]);
         for first in (start..end).step_by(TILE) {
             let keys = TILE.min(end - first);
+            self.prefetch_tile(table, task.head, first + TILE..end, [k, v]);
             let is_valid = self.load_tile(table, task.head, [first, keys, seen], [k, v], [rows_k, rows_v]);
             // SAFETY: all of them have `padded` columns and whole strips of rows.
             unsafe {
@@ -260,6 +264,22 @@ impl Paged<'_> {
                     rows_times(a, n, rows_v.as_ptr(), padded, rows.as_mut_ptr().add(s * width), width);
                 }
             }
+        }
+    }
+
+    /// Asks for the first tile of some positions.
+    fn prefetch_tile(&self, table: &[i32], head: usize, positions: Range<usize>, [k, v]: [&dyn Cache; 2]) {
+        let end = positions.end.min(positions.start + TILE);
+        let mut p = positions.start;
+        while p < end {
+            let (block, at) = (p / self.block_size, p % self.block_size);
+            let count = (self.block_size - at).min(end - p);
+            if let Some(b) = usize::try_from(table[block]).ok().filter(|b| *b < self.blocks) {
+                let slots = [b * self.block_size + at, count];
+                k.prefetch(slots, head);
+                v.prefetch(slots, head);
+            }
+            p += count;
         }
     }
 

@@ -263,7 +263,7 @@ impl Engine {
         }
         self.propose()?;
         if let Some(pace) = &self.pace {
-            self.scheduler.set_prefill_max(pace.prefill_max());
+            self.scheduler.set_prefill_max(pace.prefill_max(self.scheduler.decodes()));
         }
         let step = self.scheduler.schedule();
         self.stats.preemptions.fetch_add(step.preempted.len() as u64, Relaxed);

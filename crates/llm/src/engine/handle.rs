@@ -113,15 +113,21 @@ impl Handle {
     /// Hands a request to the engine.
     pub fn submit(&self, g: Generation, mut sink: Sink) -> std::result::Result<Ticket, Refused> {
         let others = self.open.fetch_add(1, Relaxed);
-        if others >= self.open_max || self.admission.as_ref().is_some_and(|a| !a.lock().admits(others)) {
+        let mut admitted = None;
+        let mut is_refused = others >= self.open_max;
+        if let Some(a) = self.admission.as_ref().filter(|_| !is_refused) {
+            admitted = a.lock().admit(others);
+            is_refused = admitted.is_none();
+        }
+        if is_refused {
             self.open.fetch_sub(1, Relaxed);
             return Err(Refused::Overloaded);
         }
         let (open, admission, began) = (self.open.clone(), self.admission.clone(), self.began);
-        let (arrived, mut is_new) = (Instant::now(), true);
+        let arrived = Instant::now();
         let counted: Sink = Box::new(move |event| {
-            if std::mem::take(&mut is_new) {
-                admission.iter().for_each(|a| a.lock().note_first(arrived.elapsed().as_secs_f64(), others));
+            if let Some((a, request)) = admission.as_ref().zip(admitted.take()) {
+                a.lock().note_first(arrived.elapsed().as_secs_f64(), request);
             }
             if matches!(event, Event::Done { .. } | Event::Failed(_)) {
                 let all = open.fetch_sub(1, Relaxed);

@@ -167,9 +167,19 @@ impl Attend for Paged<'_> {
 }
 
 /// The next size of a bucket: 1, 2, 4, 8, then multiples of 8 that are at most an eighth too large.
-fn bucket(n: usize) -> usize {
+pub(super) fn bucket(n: usize) -> usize {
     let size = n.max(1).next_power_of_two();
     if size <= 8 { size } else { n.next_multiple_of((size / 8).max(8)) }
+}
+
+/// The largest size of a bucket that is no more than `n`; 1 at least.
+pub(super) fn bucket_below(n: usize) -> usize {
+    let size = n.max(1).next_power_of_two();
+    match size <= 8 {
+        true if size == n.max(1) => size,
+        true => size / 2,
+        false => n / (size / 8).max(8) * (size / 8).max(8),
+    }
 }
 
 /// Adds numbers, and so many of the last kind that there are n.

@@ -164,6 +164,12 @@ impl Scheduler {
         self.prefill_max = tokens.max(1);
     }
 
+    /// Running sequences that need one token, which the next step decodes.
+    pub fn decodes(&self) -> usize {
+        let decodes = |id: &&RequestId| self.sequences[id].tokens.len() - self.sequences[id].computed == 1;
+        self.running.iter().filter(decodes).count()
+    }
+
     /// Adds a request; an error says why it can never run.
     pub fn add(&mut self, request: Request) -> Result<RequestId, String> {
         if request.prompt.is_empty() {
@@ -209,8 +215,7 @@ impl Scheduler {
     pub fn schedule(&mut self) -> Step {
         let mut step = Step::default();
         let mut budget = self.config.tokens_max;
-        let decodes = |id: &RequestId| self.sequences[id].tokens.len() - self.sequences[id].computed == 1;
-        let mut prefill = if self.running.iter().any(decodes) { self.prefill_max } else { usize::MAX };
+        let mut prefill = if self.decodes() > 0 { self.prefill_max } else { usize::MAX };
         for id in self.running.clone() {
             // Preempted for one before it, or nothing is left to hand out.
             if step.preempted.contains(&id) || budget == 0 {

@@ -13,7 +13,7 @@ pub use finetune::{FinetuneOptions, finetune};
 pub use serve::{ServeOptions, redirected, serve};
 
 use crate::{Error, Result};
-use ::llm::engine::{Engine, Event, Generation, Handle, Options as EngineOptions, Reason, Usage};
+use ::llm::engine::{Engine, Event, Generation, Handle, Options as EngineOptions, Reason, Usage, cache_type};
 use ::llm::{Constraint, Guide, LanguageModel, Sampling, is_random_model, random_model};
 use ir::ErrorKind;
 use serde_json::{Value as Json, json};
@@ -149,6 +149,12 @@ pub struct GenerateOptions {
     /// A JSON file with a list of prompts, answered together; prints one JSON line for each.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     prompts: Option<PathBuf>,
+    /// So many of the likeliest tokens at each place, with their log probabilities, in the JSON lines.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "prompts")]
+    logprobs: usize,
+    /// How keys and values are stored: f32, f16, bf16, fp8 or int8.
+    #[arg(long, default_value = "f16")]
+    cache_type: String,
     /// Goes on after the model's end tokens.
     #[arg(long)]
     ignore_eos: bool,
@@ -162,9 +168,11 @@ pub struct GenerateOptions {
 /// Continues texts.
 pub fn generate(o: &GenerateOptions) -> Result<()> {
     let model = Arc::new(load(&o.model, o.lora.as_deref())?);
-    let handle = Handle::of(o.sampling.engine(&model, EngineOptions::default())?, usize::MAX)?;
+    let options = EngineOptions { cache_dtype: cache_type(&o.cache_type)?, ..EngineOptions::default() };
+    let handle = Handle::of(o.sampling.engine(&model, options)?, usize::MAX)?;
     let request = |text: &str| {
-        let g = o.sampling.generation(&model, model.tokenizer.encode(text)?)?;
+        let mut g = o.sampling.generation(&model, model.tokenizer.encode(text)?)?;
+        g.sampling.logprobs = o.logprobs;
         Ok::<Generation, Error>(Generation { ignores_eos: o.ignore_eos, ..g })
     };
     if let Some(path) = &o.prompts {
@@ -174,12 +182,15 @@ pub fn generate(o: &GenerateOptions) -> Result<()> {
         let began = Instant::now();
         let all = prompts.iter().map(|p| handle.generate(request(p)?)).collect::<Result<Vec<_>>>()?;
         for (prompt, events) in prompts.iter().zip(all) {
-            let (text, tokens, logprobs, reason, usage) = collect(events)?;
+            let c = collect(events)?;
             let seconds = began.elapsed().as_secs_f64();
-            let line = json!({
-                "prompt": prompt, "text": text, "tokens": tokens, "logprobs": logprobs, "finish_reason": reason.name(),
-                "prompt_tokens": usage.prompt, "seconds": seconds,
+            let mut line = json!({
+                "prompt": prompt, "text": c.text, "tokens": c.tokens, "logprobs": c.logprobs,
+                "finish_reason": c.reason.name(), "prompt_tokens": c.usage.prompt, "seconds": seconds,
             });
+            if o.logprobs > 0 {
+                line["top_logprobs"] = json!(c.top);
+            }
             println!("{line}");
         }
         return Ok(());
@@ -195,19 +206,30 @@ pub fn generate(o: &GenerateOptions) -> Result<()> {
     Ok(())
 }
 
-/// The text, the tokens with their log probabilities, the end, and what was used.
-type Collected = (String, Vec<u32>, Vec<f32>, Reason, Usage);
+/// What a request was answered.
+struct Collected {
+    text: String,
+    tokens: Vec<u32>,
+    logprobs: Vec<f32>,
+    /// The likeliest tokens at each place.
+    top: Vec<Vec<(u32, f32)>>,
+    reason: Reason,
+    usage: Usage,
+}
 
 fn collect(events: impl Iterator<Item = Event>) -> Result<Collected> {
-    let (mut all, mut tokens, mut logprobs) = (String::new(), Vec::new(), Vec::new());
+    let (mut all, mut tokens, mut logprobs, mut tops) = (String::new(), Vec::new(), Vec::new(), Vec::new());
     for event in events {
         match event {
-            Event::Token { token, text, logprob, .. } => {
+            Event::Token { token, text, logprob, top } => {
                 all += &text;
                 tokens.push(token);
                 logprobs.push(logprob);
+                tops.push(top);
             }
-            Event::Done { reason, text, usage } => return Ok((all + &text, tokens, logprobs, reason, usage)),
+            Event::Done { reason, text, usage } => {
+                return Ok(Collected { text: all + &text, tokens, logprobs, top: tops, reason, usage });
+            }
             Event::Failed(e) => return Err(Error::value(e)),
         }
     }

@@ -35,7 +35,7 @@ use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
-pub(crate) use micro::BESIDE;
+pub(crate) use micro::{BESIDE, prefetch};
 use orient::{Oriented, Way};
 pub use pack::Operand;
 pub(crate) use pack::transpose8;

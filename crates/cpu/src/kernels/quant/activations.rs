@@ -59,24 +59,40 @@ dispatch! {
 /// What a block is multiplied by, and its scale: the arithmetic of `ir::blocks::quantize_activations`.
 #[inline(always)]
 fn scale_of(x: &[f32]) -> (f32, f32) {
-    let (mut high, mut low) = ([0.0f32; 16], [0.0f32; 16]);
-    for x in x.chunks_exact(16) {
-        for i in 0..16 {
-            high[i] = if x[i] > high[i] { x[i] } else { high[i] };
-            low[i] = if x[i] < low[i] { x[i] } else { low[i] };
+    if x.len() == 256 {
+        let high = farthest(x, |x| x);
+        let low = farthest(x, |x| -x);
+        let most = if high >= low { high } else { -low };
+        if most == 0.0 {
+            return (0.0, 0.0);
         }
+        let inverse = -127.0 / most;
+        return (inverse, 1.0 / inverse);
     }
-    let high = high.into_iter().fold(0.0, f32::max);
-    let low = low.into_iter().fold(0.0, f32::min);
-    let amax = if high >= -low { high } else { -low };
+    let amax = farthest(x, f32::abs);
     if amax == 0.0 {
         return (0.0, 0.0);
     }
-    if x.len() == 256 {
-        let inverse = -127.0 / if high >= -low { high } else { low };
-        return (inverse, 1.0 / inverse);
-    }
     (127.0 / amax, ir::blocks::rounded_scale(amax / 127.0))
+}
+
+/// The greatest value of a function, 0 at least. NaN does not count.
+#[inline(always)]
+fn farthest(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let mut lanes = [0.0f32; 16];
+    for x in x.chunks_exact(16) {
+        for i in 0..16 {
+            let x = f(x[i]);
+            lanes[i] = if x > lanes[i] { x } else { lanes[i] };
+        }
+    }
+    // By halves: a chain of sixteen would take longer than all before it.
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] = if lanes[i + half] > lanes[i] { lanes[i + half] } else { lanes[i] };
+        }
+    }
+    lanes[0]
 }
 
 /// The rows a strip is widened to: dot products are compiled for 1, 2, 4 and 8.
