@@ -50,7 +50,7 @@ pub struct Operand {
     pub layout: Layout,
     /// What the layout takes its elements from, if it is the same at every run: a constant or a weight.
     pub constant: Option<Literal>,
-    /// Whether anybody reads it; a result that nobody reads need not be written.
+    /// Whether it is read; an unread result need not be written.
     pub is_read: bool,
 }
 
@@ -67,7 +67,7 @@ impl Operand {
     /// Its bytes, if it is contiguous.
     ///
     /// # Safety
-    /// The buffer is alive and nobody writes it meanwhile.
+    /// The buffer is alive and nothing writes it meanwhile.
     unsafe fn bytes<'a>(&self, bases: Bases) -> &'a [u8] {
         debug_assert!(self.layout.is_contiguous());
         // SAFETY: the caller's promise.
@@ -78,7 +78,7 @@ impl Operand {
 /// A contiguous operand's elements.
 ///
 /// # Safety
-/// `T` has the size of its elements, the buffer is alive and nobody writes it meanwhile.
+/// `T` has the size of its elements, the buffer is alive and nothing writes it meanwhile.
 unsafe fn rows<'a, T>(o: &Operand, bases: Bases) -> &'a [T] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(o.first(bases), o.ty.bytes() / size_of::<T>()) }
@@ -291,7 +291,7 @@ unsafe fn literal(o: &Operand, bases: Bases) -> Literal {
 /// Writes values to where a node's results are.
 ///
 /// # Safety
-/// The results' buffers are alive and nobody else uses them meanwhile.
+/// The results' buffers are alive and no other thread uses them meanwhile.
 unsafe fn write(outs: &[Operand], bases: Bases, values: &[Literal]) -> Result<()> {
     for (o, v) in outs.iter().zip(values) {
         if v.dtype() != o.ty.dtype || *v.shape() != o.ty.shape {

@@ -12,7 +12,7 @@ pub fn needs(program: &Compiled) -> Result<BTreeSet<String>> {
     let plan = program.plan();
     let graph = &plan.fused.graph;
     let mut found = Needs::default();
-    // A kernel need not write a result that nobody reads, such as the places of max pooling.
+    // A kernel need not write an unread result, such as the places of max pooling.
     let (read, mut unread) = (plan.read(), BTreeSet::new());
     for region in &plan.fused.regions {
         if let Region::Call { node, .. } = region {

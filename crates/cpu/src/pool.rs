@@ -49,7 +49,7 @@ struct Job {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Tasks `next..end` that nobody has taken yet, as one number: `next` above, `end` below. On lines
+/// Tasks `next..end` that are not taken yet, as one number: `next` above, `end` below. On lines
 /// of its own, as its thread changes it all the time.
 #[repr(align(128))]
 struct Stretch(AtomicU64);
@@ -272,7 +272,7 @@ impl Pool {
     /// Runs a job; the caller holds `busy`.
     fn run(&self, tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) -> Option<Box<dyn Any + Send>> {
         // SAFETY: the gate is even, and the last job waited until no worker was inside that had found
-        // it open, so nobody reads. (One that comes too late for the last job may be counted in
+        // it open, so no thread reads. (One that comes too late for the last job may be counted in
         // `inside` just now: it finds the gate changed and leaves.) The lifetime is erased only
         // until `shut` below has returned.
         unsafe {
@@ -358,7 +358,7 @@ impl Pool {
             self.inside.fetch_add(1, SeqCst);
             if self.gate.load(SeqCst) == seen {
                 // SAFETY: this thread is counted in `inside` and has then seen the gate open, so
-                // the caller is between opening it and the end of `shut`: `task` is set, nobody
+                // the caller is between opening it and the end of `shut`: `task` is set, nothing
                 // writes it, and what it points to is alive.
                 let f = unsafe { &*(*self.job.task.get()).expect("an open gate has a task") };
                 self.work(index + 1, f);

@@ -265,7 +265,7 @@ fn a_trace_names_ops_and_lines() {
 fn reductions_of_every_shape() {
     for shape in [vec![3, 70_000], vec![3000, 70], vec![2, 1500, 50], vec![40, 9, 600], vec![150_000]] {
         let count: usize = shape.iter().product();
-        // Small whole numbers: sums are exact in any order.
+        // Small integers: sums are exact in any order.
         let x = Literal::generate(shape.as_slice(), |i| ((i * 7 + i / 13) % 5) as f32 - 1.0);
         for set in 1..1usize << shape.len() {
             let axes: Vec<usize> = (0..shape.len()).filter(|a| set >> a & 1 == 1).collect();
@@ -304,7 +304,7 @@ fn a_result_does_not_take_an_input_that_is_read_later() {
     assert_eq!(held, own());
 }
 
-/// Small whole numbers: their sums and products are exact in any order.
+/// Small integers: their sums and products are exact in any order.
 fn whole(shape: &[usize]) -> Literal {
     Literal::generate(shape, |i| ((i * 7 + i / 5) % 5) as f32 - 2.0)
 }

@@ -36,7 +36,7 @@ impl Dice {
     fn unit(&mut self) -> f64 {
         (self.next() % (1 << 24)) as f64 / (1 << 23) as f64 - 1.0
     }
-    /// Small whole numbers, of which many are equal, and now and then NaN.
+    /// Small integers, of which many are equal, and now and then NaN.
     fn whole(&mut self, dtype: DType, shape: &[usize], with_nan: bool) -> Literal {
         let low = if matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64) { 0.0 } else { -4.0 };
         let count = shape.iter().product();
@@ -448,7 +448,7 @@ fn reductions_over_every_axis() {
     for dtype in NUMBERS {
         for (shape, axes) in cases {
             let by = Attrs::new().with("axes", axes);
-            // Whole numbers: sums are exact, whatever their order.
+            // Integers: sums are exact, whatever their order.
             let x = dice.whole(dtype, shape, false);
             check("sum", std::slice::from_ref(&x), &by, epsilon(dtype));
             for with_nan in [false, true] {

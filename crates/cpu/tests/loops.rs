@@ -7,7 +7,7 @@ use talweg_cpu::Cpu;
 
 const SIZES: [DType; 5] = [DType::F32, DType::F64, DType::BF16, DType::I32, DType::U8];
 
-/// Small whole numbers from 1 on: sums of them are exact in any order.
+/// Small integers from 1 on: sums of them are exact in any order.
 fn whole(dtype: DType, shape: &[usize]) -> Literal {
     let count: usize = shape.iter().product();
     let data: Vec<f64> = (0..count).map(|i| ((i * 7 + i / 13) % 5) as f64 + 1.0).collect();

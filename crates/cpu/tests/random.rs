@@ -254,7 +254,7 @@ fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
         out.iter().map(|b| b.read().map_err(|e| e.to_string())).collect()
     };
     let held = read(inputs.iter().cloned().map(Buffer::Host).collect())?;
-    // Inputs that nobody else holds may be overwritten; that must not show.
+    // Inputs without other owners may be overwritten; that must not show.
     let own = |l: &Literal| Literal::from_bytes(l.dtype(), l.shape(), l.bytes()).expect("its own bytes");
     let given = read(inputs.iter().map(|l| Buffer::Host(own(l))).collect())?;
     let is_same = |(a, b): (&Literal, &Literal)| a.bytes() == b.bytes();

@@ -4,7 +4,7 @@ use ir::{Attr, Attrs, Buffer, DType, Graph, Literal, Site, Slot, Type};
 use runtime::{Device, reference};
 use talweg_cpu::Cpu;
 
-/// Small whole numbers: their sums and products are exact in any order.
+/// Small integers: their sums and products are exact in any order.
 fn whole(dtype: DType, shape: &[usize]) -> Literal {
     let count: usize = shape.iter().product();
     let data: Vec<i64> = (0..count as i64).map(|i| (i * 7 + i / 5) % 5 - 2).collect();
@@ -30,7 +30,7 @@ fn check(g: &Graph, x: &Literal) {
             let got = got.read().unwrap();
             assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
             for (a, b) in got.to_f64().iter().zip(want.to_f64()) {
-                // Filtering rounds whole numbers, too.
+                // Filtering rounds integers, too.
                 assert!((a - b).abs() < 0.05, "{a} instead of {b}");
             }
         }

@@ -1,4 +1,4 @@
-//! Random schedules keep the invariants of the KV cache, starve nobody, and give every sequence the tokens it would
+//! Random schedules keep the invariants of the KV cache, starve no sequence, and give every sequence the tokens it would
 //! get alone.
 
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ fn said(rank: u32, settings: &[(&str, String)]) -> String {
     let line = |(name, value): &(&str, String)| format!("\n{name}\t{}", value.replace(['\n', '\t'], " "));
     settings.iter().fold(rank.to_string(), |all, s| all + &line(s))
 }
-/// Text in words of fixed number, which nobody adds to.
+/// Text in words of fixed number, which is not added up.
 fn words(text: &str) -> Vec<f32> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(BYTES, 0);

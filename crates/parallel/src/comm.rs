@@ -84,7 +84,7 @@ impl Comm {
     ) -> Result<T> {
         let mut state = lock(&self.state);
         if let State::New(join) = &mut *state {
-            let join = join.take().ok_or_else(|| Error::bug("a process alone exchanges with nobody"))?;
+            let join = join.take().ok_or_else(|| Error::bug("a single process has no peers to exchange with"))?;
             *state = match join() {
                 Ok(c) => State::Ready(c),
                 Err(e) => State::Failed(e.to_string()),

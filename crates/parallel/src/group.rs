@@ -73,8 +73,8 @@ impl Group {
         let all: Vec<usize> = (0..ranks).collect();
         Comm::in_process(ranks)?.iter().map(|c| Group::of(c, &all)).collect()
     }
-    /// The group of some of its ranks, in the order given, of which this one must be one. Nobody
-    /// else has to be asked: members may call it when they need it, the others not at all.
+    /// The group of some of its ranks, in the order given, of which this one must be one. It
+    /// needs no exchange: members may call it when they need it, the others not at all.
     pub fn part(&self, ranks: &[usize]) -> Result<Group> {
         let outer_ranks = self.members.group.ranks();
         let outer = |r: &usize| {

@@ -403,7 +403,7 @@ impl parallel::Job for Job {
     }
     fn settle(&self, has_done_all: bool) -> Result<bool> {
         let (Some(remote), Mode::Store(s)) = (&self.0.remote, &self.0.mode) else { return Ok(false) };
-        // After a stop that all workers have agreed on, everybody comes to the same last step.
+        // After a stop that all workers have agreed on, all workers come to the same last step.
         let all_come = has_done_all || self.0.counters.gate.is_decided();
         let waits = all_come && !remote.config.rule.gathers();
         self.0.counters.exchange(s).store.settle(waits).map_err(failed)

@@ -48,7 +48,7 @@ enum Place {
 }
 
 impl Table {
-    /// A table to which is added what is pushed. Whoever is first gives the first values.
+    /// A table to which is added what is pushed. The first rank gives the first values.
     pub fn new(values: &Tensor) -> Result<Table> {
         Table::made(values, RuleText::add())
     }

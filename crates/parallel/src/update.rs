@@ -161,7 +161,7 @@ impl Compiled {
     }
 
     /// Changes the rows that are named, or all of them, in a block's arrays: some at a time, as many
-    /// as the rule takes; what is left over of them computes for nobody. If it fails, nothing changes.
+    /// as the rule takes; what is left over of them is computed in vain. If it fails, nothing changes.
     pub fn change(&self, arrays: &mut [&mut [f32]], pushed: &Pushed<'_>) -> Result<()> {
         let (u, width) = (pushed.update, pushed.width);
         let Some(stepping) = &self.step else {

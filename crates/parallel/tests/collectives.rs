@@ -1,5 +1,5 @@
 //! Collectives on tensors between threads: values and gradients against a computation in one place,
-//! in imperative code, under `jit` and in sessions; disagreement is an error for everybody.
+//! in imperative code, under `jit` and in sessions; disagreement is an error on every rank.
 
 use cpu as _;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn weights(rank: usize, sizes: &[usize]) -> Tensor {
     input(rank + 100, sizes)
 }
 
-/// A collective over all ranks, and the same on the list of everybody's inputs in one process.
+/// A collective over all ranks, and the same on the list of all ranks' inputs in one process.
 type Everywhere = fn(&Group, &Tensor) -> Tensor;
 type Here = fn(&[Tensor], usize) -> Tensor;
 
@@ -261,7 +261,7 @@ fn bad_calls_are_refused_before_anything_is_sent() {
     assert!(g.part(&[0, 5]).unwrap_err().to_string().contains("no rank 5"));
 }
 
-/// Packed on the wire: everybody has the same, off by no more than the form's rounding of what was
+/// Packed on the wire: every rank has the same, off by no more than the form's rounding of what was
 /// sent and of the sum; gradients go the same way.
 #[test]
 fn elements_travel_in_fewer_bytes() {

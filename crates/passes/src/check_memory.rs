@@ -101,7 +101,7 @@ impl Live {
 }
 
 /// Checks that a loop stores everything it writes: a reduction over the whole loop goes to the memory of
-/// its node, whether somebody reads it or not.
+/// its node, whether it is read or not.
 fn check_stores(region: &Region, r: usize) -> Result<(), String> {
     let Region::Loop(l) = region else { return Ok(()) };
     let unstored = l.steps.iter().enumerate().find_map(|(i, s)| match s {

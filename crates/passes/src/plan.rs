@@ -38,7 +38,7 @@ pub struct MemoryUse {
     pub arena: usize,
     /// Results.
     pub results: usize,
-    /// Results that take over the memory of inputs which nobody else holds.
+    /// Results that take over the memory of inputs without other owners.
     pub in_place: usize,
 }
 impl MemoryUse {

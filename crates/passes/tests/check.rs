@@ -22,7 +22,7 @@ fn fused() -> Fused {
     passes::fuse(g, &Plain).unwrap()
 }
 
-/// Without the store of the sum, as if nobody read it.
+/// Without the store of the sum, as if it were unread.
 fn unstored() -> Fused {
     let mut f = fused();
     let Region::Loop(l) = &mut f.regions[0] else { panic!("the first region is the loop") };

@@ -152,6 +152,6 @@ fn a_chain_of_a_million_live_nodes_is_dropped_without_overflow() {
     let c = ir::collect(&[v.clone()], ir::Collect::Now).unwrap();
     assert_eq!(c.graph.nodes.len(), 1_000_001);
     drop((v, c));
-    // The chain is gone: nobody else holds the leaf.
+    // The chain is gone: the leaf has no other owner.
     assert_eq!(std::sync::Arc::strong_count(first.node()), 1);
 }

@@ -61,7 +61,7 @@ pub struct Options {
     pub connections_max: usize,
     /// Whether each request is logged to stderr as a line of JSON.
     pub is_logging: bool,
-    /// Keys that clients need; none: everybody may ask.
+    /// Keys that clients need; none: any client may ask.
     pub keys: Option<Keys>,
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Connection<'a, S> {
     buffer: BytesMut,
     /// Bytes to read at once: what the last request took.
     read_len: usize,
-    /// Bytes of the body of this request that are still to be read; `None` if nobody knows.
+    /// Bytes of the body of this request that are still to be read; `None` if that is unknown.
     unread: Option<usize>,
 }
 

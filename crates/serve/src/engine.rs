@@ -60,7 +60,7 @@ enum Message {
         sizes: Vec<usize>,
         program: Answered<Arc<dyn Run>>,
     },
-    /// Nobody waits for this any more: it was not compiled.
+    /// No client waits for it any more: it was not compiled.
     Unwanted(Order),
     Stop,
 }
@@ -152,7 +152,7 @@ impl Engine {
         if self.shared.has_failed.load(Relaxed) {
             return Err(Failure::new(Kind::Unavailable, "the engine has failed"));
         }
-        // A request that is alone waits for nobody, and to measure wakes another thread.
+        // A single request waits for no other, and to measure wakes another thread.
         if self.shared.jobs.load(Relaxed) > 0 {
             self.front.probe();
         }
@@ -512,7 +512,7 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
         drop(ticket);
         replies.push((reply, answer));
     }
-    // Without a runtime nobody waits.
+    // Without a runtime there is no client.
     let _ = to.answers.send(replies);
     let ended = now_us();
     queue.batcher.record_cost(batch.size, ended - begun);

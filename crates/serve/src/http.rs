@@ -44,7 +44,7 @@ pub fn router(app: Arc<App>) -> Router {
     routes().layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard)).with_state(app)
 }
 
-/// Routes for other processes of the same server, which nobody else reaches.
+/// Routes for other processes of the same server, which clients do not reach.
 pub fn peer_router(app: Arc<App>) -> Router {
     routes().layer(Extension(FromPeer)).with_state(app)
 }

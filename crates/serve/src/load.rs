@@ -285,6 +285,6 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         server.await.unwrap();
-        assert!(client.ask(&host, b"POST / HTTP/1.1\r\n\r\n").await.is_err(), "nobody listens");
+        assert!(client.ask(&host, b"POST / HTTP/1.1\r\n\r\n").await.is_err(), "no server listens");
     }
 }

@@ -80,7 +80,7 @@ fn json_error(e: serde_json::Error) -> Failure {
 
 /// A parameter that is a number. One of another kind is refused: to pass it over would change what is asked for.
 fn number(name: &str, value: &Option<Value>) -> Answered<Option<u64>> {
-    let bad = || Failure::invalid(format!("the parameter {name} must be a whole number, not below 0"));
+    let bad = || Failure::invalid(format!("the parameter {name} must be a non-negative integer"));
     value.as_ref().map(|v| v.as_u64().ok_or_else(bad)).transpose()
 }
 

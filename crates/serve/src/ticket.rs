@@ -29,7 +29,7 @@ impl Lag {
     }
 }
 
-/// The lag of the front end. While it has more to do than its threads can, requests wait in their sockets, where nobody
+/// The lag of the front end. While it has more to do than its threads can, requests wait in their sockets, where nothing
 /// counts them.
 #[derive(Default)]
 pub struct Front {
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(front.lag_us(), 8_000);
         front.probed_us.store(1, Relaxed);
         tokio::time::sleep(std::time::Duration::from_micros(STALE_US + 10_000)).await;
-        assert_eq!(front.lag_us(), 0, "nobody has asked for long");
+        assert_eq!(front.lag_us(), 0, "there was no request for long");
     }
 
     /// Tasks that are ready before a probe run before it ends.

@@ -133,7 +133,7 @@ fn a_refusal_does_not_wait_for_the_body() {
     let server = Running::start(Options { body_max: 1 << 20, ..options });
     let mut kept = Kept::new(&server);
     let (head, body) = request(&random(&[4096, 4], 1), "");
-    let unknown = String::from_utf8(head.clone()).unwrap().replace("mlp", "nobody");
+    let unknown = String::from_utf8(head.clone()).unwrap().replace("mlp", "none");
     kept.stream.write_all(unknown.as_bytes()).unwrap();
     let (status, head, _) = kept.answer();
     assert_eq!(status, 404, "{head}");
@@ -141,7 +141,7 @@ fn a_refusal_does_not_wait_for_the_body() {
     let (head, body) = request(&random(&[1, 4], 1), "");
     kept.stream.write_all(&[head, body].concat()).unwrap();
     assert_eq!(kept.answer().0, 200);
-    // Nobody reads a gigabyte to be polite.
+    // The server does not read a gigabyte to be polite.
     let large = format!("POST {INFER} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 1 << 30);
     kept.stream.write_all(large.as_bytes()).unwrap();
     let (status, head, _) = kept.answer();

@@ -87,7 +87,7 @@ fn a_storm_of_lengths_is_bounded() {
     assert_eq!(server.send("POST", PATH, &[], ask(299, 0).as_bytes()).status, 200);
 }
 
-/// Clients that gave up leave no work: what nobody waits for is not compiled.
+/// Clients that gave up leave no work: without a client, nothing is compiled.
 #[test]
 fn what_nobody_waits_for_is_not_compiled() {
     let (server, compiled) = start();

@@ -135,8 +135,8 @@ fn bad_requests_say_what_is_wrong() {
             "either data or binary_data_size",
         ),
         (json!(7), "the request is not what the protocol asks"),
-        (with("timeout", json!(-5)), "the parameter timeout must be a whole number"),
-        (with("priority", json!("high")), "the parameter priority must be a whole number"),
+        (with("timeout", json!(-5)), "the parameter timeout must be a non-negative integer"),
+        (with("priority", json!("high")), "the parameter priority must be a non-negative integer"),
         (with("binary_data_output", json!(1)), "the parameter binary_data_output must be true or false"),
     ] {
         let reply = server.post(infer, &body);
@@ -274,7 +274,7 @@ fn idle_models_and_memory_limits() {
     let server = Running::start(Options { roots: vec![dir.path().into()], keep, ..Options::default() });
     let deadline = Instant::now() + Duration::from_secs(30);
     while !server.app.repository.ready().is_empty() {
-        assert!(Instant::now() < deadline, "models that nobody uses are unloaded");
+        assert!(Instant::now() < deadline, "idle models are unloaded");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(server.post("/v2/models/b/infer", &x).status, 200, "and loaded again");

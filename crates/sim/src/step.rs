@@ -1,4 +1,4 @@
-//! What the parts of a rank's program cost: regions and exchanges, as whoever partitions the program lists them.
+//! What the parts of a rank's program cost: regions and exchanges, as the partitioner lists them.
 
 use crate::Cluster;
 

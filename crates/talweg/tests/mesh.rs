@@ -38,7 +38,7 @@ fn processes_end_with_the_bits_of_threads() {
 }
 
 /// A rank is killed after the first checkpoint, whatever it is doing: the others end with the reason, the job starts
-/// again by itself, and ends with the bits of a run that nobody disturbed.
+/// again by itself, and ends with the bits of an undisturbed run.
 #[test]
 fn a_killed_rank_costs_no_bits() {
     use std::io::{BufRead, BufReader};

@@ -75,7 +75,7 @@ impl Class {
             _ => self.int(x as i128),
         }
     }
-    /// A whole number as a literal.
+    /// An integer as a literal.
     pub fn int(self, x: i128) -> String {
         match self {
             Class::F32 => float(x as f32),

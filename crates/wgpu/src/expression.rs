@@ -90,7 +90,7 @@ impl Parser<'_> {
     }
 }
 
-/// Text of a class, or a truth value.
+/// Text of a class, or a boolean.
 enum Text {
     Value(String),
     Truth(String),
@@ -202,7 +202,7 @@ pub fn compared(class: Class, op: &str, a: &str, b: &str) -> String {
     }
 }
 
-/// The row's text with these operands, computed in a class: its value and whether it is a truth value. `None` if it
+/// The row's text with these operands, computed in a class: its value and whether it is a boolean. `None` if it
 /// calls a function that is not `known` for the class. `condition` is the class of the first operand where it is the
 /// condition of a choice.
 pub fn write(

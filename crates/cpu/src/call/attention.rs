@@ -149,7 +149,7 @@ impl Matrices {
     /// 16-bit floats as f32; nothing for f32.
     ///
     /// # Safety
-    /// The buffer is alive and nobody writes it meanwhile.
+    /// The buffer is alive and nothing writes it meanwhile.
     unsafe fn widened(&self, bases: Bases) -> Vec<f32> {
         let mut room = self.room();
         let (from, to) = (Shared::new(self.operand.first::<u16>(bases)), Shared::new(room.as_mut_ptr()));
@@ -168,7 +168,7 @@ impl Matrices {
     /// Stores what was computed in [`Matrices::room`].
     ///
     /// # Safety
-    /// The buffer is alive and nobody else uses it meanwhile.
+    /// The buffer is alive and no other thread uses it meanwhile.
     unsafe fn narrow(&self, room: &[f32], bases: Bases) {
         let to = Shared::new(self.operand.first::<u16>(bases));
         in_pieces(room.len(), &|first, n| {
@@ -185,7 +185,7 @@ impl Matrices {
     /// `wide` is of [`Matrices::widened`].
     ///
     /// # Safety
-    /// The buffer is alive and nobody writes it meanwhile.
+    /// The buffer is alive and nothing writes it meanwhile.
     unsafe fn rows<'a>(&'a self, wide: &'a [f32], bases: Bases) -> Rows<'a> {
         let data = if self.operand.ty.dtype == DType::F32 {
             // SAFETY: the layout lies inside the buffer.

@@ -181,7 +181,7 @@ const PIECE: usize = 1 << 15;
 /// The elements of a contiguous operand of 16 bits as `f32`.
 fn widened<H: Narrow>(o: &Operand, bases: Bases) -> Scratch<f32> {
     let wide = Scratch::new(o.ty.shape.count());
-    // SAFETY: nobody writes an operand; each task writes its own piece.
+    // SAFETY: nothing writes an operand; each task writes its own piece.
     let (x, y) = unsafe { (rows::<H>(o, bases), Shared::new(wide.slice().as_mut_ptr())) };
     parallel_for(x.len().div_ceil(PIECE), &|p| {
         let x = &x[p * PIECE..x.len().min((p + 1) * PIECE)];
@@ -193,7 +193,7 @@ fn widened<H: Narrow>(o: &Operand, bases: Bases) -> Scratch<f32> {
 
 /// Stores numbers as the elements of a result of 16 bits.
 fn narrowed<H: Narrow>(x: &[f32], out: &Operand, bases: Bases) {
-    // SAFETY: nobody else uses the result.
+    // SAFETY: no other thread uses the result.
     let y = unsafe { rows_mut::<H>(out, bases) };
     parallel_for(x.len().div_ceil(PIECE), &|p| {
         let x = &x[p * PIECE..x.len().min((p + 1) * PIECE)];
@@ -245,7 +245,7 @@ fn max_pool(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
 
 fn pool<E: Pooled>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases) -> ir::Result<()> {
     let n = outs[0].ty.shape.count();
-    // SAFETY: results are apart from the operand and from each other; room that nobody else uses.
+    // SAFETY: results are apart from the operand and from each other; room for this call alone.
     unsafe {
         let room = Scratch::<E>::new(if outs.len() == 1 { n } else { 0 });
         let y = if outs.len() == 1 { room.slice() } else { rows_mut::<E>(&outs[0], bases).slice(0, n) };
@@ -270,7 +270,7 @@ fn pool_half<H: Narrow>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases)
 /// The greatest elements of the planes of `x`, and their places in the last of the results if anybody reads them.
 ///
 /// # Safety
-/// Results are apart from each other and from the operand, and nobody else uses them.
+/// Results are apart from each other and from the operand, and no other thread uses them.
 unsafe fn pool_planes<E: Pooled>(w: &Window, x: &Operand, from: &[E], y: &mut [E], outs: &[Operand], bases: Bases) {
     let planes = x.ty.shape[0] * x.ty.shape[1];
     match outs {
@@ -319,7 +319,7 @@ fn unpool_half<H: Narrow>(index: &Operand, g: &Operand, out: &Operand, bases: Ba
 
 fn unpool_planes<E: Pooled>(index: &Operand, g: &[E], out: &Operand, dx: &mut [E], bases: Bases) -> ir::Result<()> {
     let planes = out.ty.shape[0] * out.ty.shape[1];
-    // SAFETY: nobody writes an operand.
+    // SAFETY: nothing writes an operand.
     let index = unsafe { rows::<i64>(index, bases) };
     let size = dx.len() / planes.max(1);
     if let Some(&bad) = index.iter().find(|&&i| i < 0 || i as usize >= size) {

@@ -140,7 +140,7 @@ impl Places {
     /// The index as far as it lies in memory, checked, if it has lanes.
     ///
     /// # Safety
-    /// The operand's buffer is alive and nobody writes it meanwhile.
+    /// The operand's buffer is alive and nothing writes it meanwhile.
     unsafe fn index<'a>(&self, index: &Operand, bases: Bases) -> Result<&'a [i64]> {
         let block: usize = self.dims[self.axis..].iter().product();
         let blocks: usize = self.dims[..self.axis].iter().product();
@@ -219,7 +219,7 @@ fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
         let (src, index, dst) =
             unsafe { (rows::<T>(&x, bases), places.index(&index, bases)?, rows_mut::<T>(&out, bases)) };
         let Some(lanes) = places.lanes else {
-            // SAFETY: nobody else writes the result.
+            // SAFETY: no other thread writes the result.
             let dst = unsafe { dst.slice(0, out.ty.shape.count()) };
             return places.each(index, |k, p| dst[k] = src[p]);
         };
@@ -259,7 +259,7 @@ fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared
         };
         copy(x, dst);
         let Some(lanes) = places.lanes else {
-            // SAFETY: nobody else writes the result.
+            // SAFETY: no other thread writes the result.
             let dst = unsafe { dst.slice(0, x.len()) };
             return places.each(index, |k, p| dst[p] = src[k]);
         };
@@ -362,7 +362,7 @@ fn summed<T: Sum>(x: &[T], dst: Shared<T>, add: impl FnOnce(Shared<T::Wide>) -> 
     match T::widen(x) {
         Some(mut wide) => {
             add(Shared::new(wide.as_mut_ptr()))?;
-            // SAFETY: nobody else writes the result.
+            // SAFETY: no other thread writes the result.
             T::narrow(&wide, unsafe { dst.slice(0, x.len()) });
             Ok(())
         }
@@ -461,7 +461,7 @@ fn add_slices<T: Sum>(lanes: AxisSplit, places: &[i64], src: &[T], sums: Shared<
     let n = places.len();
     if inner == 1 && outer < PARTS && n >= 2 * SHARE.max(SPARE * size) {
         return (0..outer).for_each(|o| {
-            // SAFETY: nobody else uses this row.
+            // SAFETY: no other thread uses this row.
             let to = unsafe { sums.slice(o * size, size) };
             add_elements(places, &src[o * n..(o + 1) * n], to);
         });

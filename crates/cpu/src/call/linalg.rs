@@ -190,7 +190,7 @@ impl<T: Real> Job<T> {
             .zip(&mut room)
             .map(|(o, room)| {
                 let [m, n] = dims(&o.ty, self.batch);
-                // SAFETY: operands are contiguous, and nobody writes them.
+                // SAFETY: operands are contiguous, and nothing writes them.
                 let all = unsafe { rows::<S>(o, bases) };
                 Matrix { a: S::wide(&all[b * m * n..(b + 1) * m * n], room), m, n }
             })

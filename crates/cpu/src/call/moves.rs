@@ -328,7 +328,7 @@ fn iota(outs: &[Operand]) -> Option<Prepared> {
     Some(Box::new(move |bases| {
         let n = out.ty.shape.count();
         ir::with_dtype!(out.ty.dtype, T => {
-            // SAFETY: nobody else uses the result.
+            // SAFETY: no other thread uses the result.
             let dst = unsafe { rows_mut::<<T as Element>::Stored>(&out, bases).slice(0, n) };
             dst.iter_mut().enumerate().for_each(|(i, y)| *y = <T as Element>::from_int(i as i128).store());
         });

@@ -55,7 +55,7 @@ fn flat_nonzero(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Pre
             unsafe { put_places(piece(p), (p * PIECE) as i64, dst.slice(range.start, range.len())) };
         });
         let found = starts[pieces].min(size);
-        // SAFETY: nobody else writes what is left.
+        // SAFETY: no other thread writes what is left.
         unsafe { dst.slice(found, size - found) }.fill(fill);
         Ok(())
     }))

@@ -198,7 +198,7 @@ impl Cache for Rows {
     }
     fn read(&self, slot: usize, head: usize, to: &mut [f32]) {
         let at = (slot * self.heads + head) * self.bytes;
-        // SAFETY: slots and heads are those of the cache, which nobody writes meanwhile.
+        // SAFETY: slots and heads are those of the cache, which nothing writes meanwhile.
         unsafe { self.stored.read(self.p.get().add(at), to) }
     }
 }

@@ -95,7 +95,7 @@ impl<'a> RowsMut<'a> {
     /// Sets rows of a head to zero.
     ///
     /// # Safety
-    /// It has these rows, of so many columns, and nobody else uses them meanwhile.
+    /// It has these rows, of so many columns, and no other thread uses them meanwhile.
     unsafe fn clear(&self, head: usize, first: usize, rows: usize, cols: usize) {
         for i in first..first + rows {
             // SAFETY: the caller's promise.
@@ -223,7 +223,7 @@ impl Attention<'_> {
     /// logarithm of each row's sum. A query that sees no key gives zeros.
     ///
     /// # Safety
-    /// Every row of `out` can be written to, by nobody else meanwhile, and lies apart from the others
+    /// Every row of `out` can be written to, by no other thread meanwhile, and lies apart from the others
     /// and from what is read.
     pub unsafe fn forward(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>, out: RowsMut<'_>, lse: &mut [f32]) {
         self.check(q, k, v);
@@ -303,7 +303,7 @@ impl Attention<'_> {
     /// Gradients of queries, keys and values.
     ///
     /// # Safety
-    /// Every row of `grads` can be written to, by nobody else meanwhile, and lies apart from the
+    /// Every row of `grads` can be written to, by no other thread meanwhile, and lies apart from the
     /// others and from what is read.
     pub unsafe fn backward(&self, saved: &Saved<'_>, grads: [RowsMut<'_>; 3]) {
         self.check(&saved.q, &saved.k, &saved.v);

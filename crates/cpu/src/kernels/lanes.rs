@@ -504,7 +504,7 @@ impl Sums<TOGETHER> {
         let to = y.as_mut_ptr();
         // The ends of rows, which the blocks do not cover.
         let rest = |s: &mut Self| {
-            // SAFETY: as many elements as `x` has, which nobody else uses meanwhile.
+            // SAFETY: as many elements as `x` has, which no other thread uses meanwhile.
             let y = unsafe { std::slice::from_raw_parts_mut(to, x.len()) };
             s.columns(x, y, size, blocks * TOGETHER..size);
         };

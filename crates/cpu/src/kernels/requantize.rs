@@ -70,7 +70,7 @@ impl Bound {
     /// An epilogue at these addresses.
     ///
     /// # Safety
-    /// They have room for all rows while it is used, and nobody else writes there. The residual and the numbers may share
+    /// They have room for all rows while it is used, and no other thread writes there. The residual and the numbers may share
     /// memory.
     pub unsafe fn new(r: Requantize<*mut u8>) -> Bound {
         Bound(r)

@@ -126,7 +126,7 @@ impl Access {
     /// one that does not vary by column one element a row.
     ///
     /// # Safety
-    /// The window lies inside the space, `tile` has room, and nobody writes either meanwhile.
+    /// The window lies inside the space, `tile` has room, and nothing writes either meanwhile.
     pub unsafe fn read(&self, bases: Bases, at: Window, tile: *mut u8) {
         let at = self.narrowed(at);
         // SAFETY: the caller's promise.

@@ -199,7 +199,7 @@ fn one(monoid: Monoid, lane: Lane) -> One {
         Lane::U16 if linked!("u16") => row_u16(monoid),
         Lane::U8 if linked!("u8") => row_u8(monoid),
         Lane::I8 if linked!("i8") => row_i8(monoid),
-        // A sum of truth values is true if any is, a product if all are.
+        // A sum of booleans is true if any is, a product if all are.
         Lane::Bool | Lane::Half | Lane::Quarter if linked!("u8") => row_u8(match monoid {
             Monoid::Sum | Monoid::Max => Monoid::Max,
             Monoid::Prod | Monoid::Min => Monoid::Min,

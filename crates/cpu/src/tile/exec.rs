@@ -40,7 +40,7 @@ impl Tiles {
     /// Runs the loop.
     ///
     /// # Safety
-    /// The bases are those the program was emitted for, with every buffer alive, and nobody else
+    /// The bases are those the program was emitted for, with every buffer alive, and no other thread
     /// touches what the loop writes.
     pub unsafe fn run(&self, bases: Bases) {
         let tasks = self.plan.tasks();

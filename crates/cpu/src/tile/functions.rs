@@ -329,7 +329,7 @@ pub fn unary(code: &str, lane: Lane) -> Option<F1> {
     }
 }
 
-/// The loop of one operand whose result is a truth value.
+/// The loop of one operand whose result is a boolean.
 pub fn test(code: &str, lane: Lane) -> Option<F1> {
     Some(match (lane, code) {
         (Lane::F32, "({0} != {0})") if linked!("f32") && linked!("({0} != {0})") => is_nan_f32,

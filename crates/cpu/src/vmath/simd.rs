@@ -75,7 +75,7 @@ pub trait Vector:
 {
     /// The lanes' type.
     type E: super::math::Real;
-    /// One truth value a lane.
+    /// One boolean a lane.
     type M: Copy;
     /// The number of lanes.
     const N: usize;

@@ -320,7 +320,7 @@ pub fn polygamma<V: Vector<E = f64>>(n: V, x: V) -> V {
     unsafe { V::load(out.as_ptr()) }
 }
 
-/// The derivative of order `n`; NaN unless `n` is a whole number from 0 to 150.
+/// The derivative of order `n`; NaN unless `n` is an integer from 0 to 150.
 #[inline(always)]
 fn polygamma_of<V: Vector<E = f64>>(n: f64, x: V) -> V {
     if n == 0.0 {

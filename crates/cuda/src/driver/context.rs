@@ -102,7 +102,7 @@ pub struct Context {
     /// The ends of the latest runs, by number, and how many there were.
     ends: [sys::CUevent; RUNS],
     runs: AtomicU64,
-    /// Results are copied to the host here, so that nobody waits for later runs.
+    /// Results are copied to the host here, so that no reader waits for later runs.
     copies: sys::CUstream,
     /// Working memory of products, which run one after the other.
     workspace: OnceLock<Result<u64>>,
@@ -445,7 +445,7 @@ impl Context {
     }
     /// Ours waits for another library's stream. What went wrong in earlier runs, as far as it is known, is reported.
     pub fn follow(&self, stream: u64) -> Result<()> {
-        // SAFETY: the report lives as long as the context, and whoever writes it writes whole numbers.
+        // SAFETY: the report lives as long as the context, and its writers write integers.
         if unsafe { self.report.read_volatile() }.launch != 0 {
             self.synchronize()?;
         }
@@ -461,7 +461,7 @@ impl Context {
     }
     /// Waits for everything on the stream, and reports what went wrong in it.
     pub fn synchronize(&self) -> Result<()> {
-        // Nobody else's work is being captured then, which waiting would break.
+        // No other stream's work is being captured then, which waiting would break.
         let _order = self.order.lock();
         self.enter()?;
         // SAFETY: the stream lives as long as the context.

@@ -330,7 +330,7 @@ template <int N> FN void bring_wait() { asm volatile("cp.async.wait_group %0;" :
 // Waits for the other blocks of the cluster; what they have in shared memory is there from then on.
 FN void sync_cluster() {
 #if __CUDACC_VER_MAJOR__ >= 13
-    // Says that shared memory is all that matters: nobody waits for writes to other memory.
+    // Says that shared memory is all that matters: no block waits for writes to other memory.
     asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
                  "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 #else

@@ -1,4 +1,4 @@
-//! Values turned in memory: a loop that reads along one dimension and writes along another goes
+//! Transposition: a loop that reads along one dimension and writes along another goes
 //! through tiles in shared memory, so that both are neighbors for neighboring threads.
 
 use super::Kernel;

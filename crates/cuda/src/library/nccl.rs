@@ -39,7 +39,7 @@ fn device(text: String) -> Error {
 }
 
 /// Runs a collective whose operands lie at these addresses. False if it has to go through the host:
-/// nobody wants it otherwise, or NCCL does not know the elements or how they are to be sent.
+/// no setting says otherwise, or NCCL does not know the elements or how they are to be sent.
 pub fn run(context: &Context, n: &FlatNode, input: (&Type, u64), output: (&Type, u64)) -> Result<bool> {
     let Ok(group) = n.attrs.peers("group") else { return Ok(false) };
     let Some(peers) = group.0.devices()? else { return Ok(false) };
@@ -160,7 +160,7 @@ fn wait(context: &Context, comm: Comm, group: &PeersHandle, patience: Duration) 
             driver::CUresult::CUDA_ERROR_NOT_READY if Instant::now() < deadline => std::thread::sleep(REST),
             driver::CUresult::CUDA_ERROR_NOT_READY => {
                 COMMS.lock().retain(|((name, g), _)| (name, g) != (&context.name, group));
-                // SAFETY: nobody uses it any more.
+                // SAFETY: it is unused from here on.
                 let _ = unsafe { nccl::comm_abort(comm.0) };
                 return Err(device(format!("NCCL: other ranks did not take part within {} s", patience.as_secs())));
             }

@@ -186,7 +186,7 @@ impl<'a> EpilogueFinder<'a> {
         let x = graph.nodes[i].inputs[0];
         let (root, views) = behind(graph, x);
         let m = self.product(root, &MATMUL_BIAS)?;
-        // Nobody asks for what it is taken of but to know whether it is positive.
+        // Its operand is read for its sign only.
         let is_alone = |n: usize| self.users[n].len() == 1;
         let on_way = views.iter().skip(1).all(|&v| is_alone(v)) && (views.is_empty() || is_alone(root.node as usize));
         let asks: Vec<usize> = self.users[x.node as usize].iter().copied().filter(|&u| u != i).collect();

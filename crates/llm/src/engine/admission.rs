@@ -68,7 +68,7 @@ impl Admission {
         let room = SHARE * self.target - first;
         let ahead = (open + 1).saturating_sub(self.slots);
         let (is_admitted, wait) = match self.interval {
-            // One prompt at a time is read at any rate; otherwise nobody would learn that the load has gone.
+            // One prompt at a time is read at any rate; otherwise the rate would stay unknown after the load has gone.
             _ if ahead == 0 => (room >= 0.0 || self.pending == 0, Some(0.0)),
             Some(interval) => (ahead as f64 * interval <= room, Some(ahead as f64 * interval)),
             // Until that is known, few wait.

@@ -109,5 +109,5 @@ pub enum Event {
     Failed(String),
 }
 
-/// Receives the events of a request; false says that nobody listens any more.
+/// Receives the events of a request; false says that the receiver is gone.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;

@@ -150,7 +150,7 @@ impl Handle {
     ) -> Result<T> {
         let (to, from) = channel();
         let work = Box::new(move |engine: &mut Engine| {
-            // Nobody waits for it any more if this fails.
+            // The client is gone if this fails.
             let _ = to.send(f(engine));
         });
         let ended = || Error::value("the engine has ended");

@@ -270,7 +270,7 @@ impl Scheduler {
             s.draft = draft;
         }
     }
-    /// How much of a draft the step has room for. Nobody is preempted for a draft.
+    /// How much of a draft the step has room for. No sequence is preempted for a draft.
     fn reserve_draft(&mut self, id: RequestId, count: usize, budget: usize) -> usize {
         let s = &self.sequences[&id];
         if s.draft.is_empty() || s.computed + count < s.tokens.len() {

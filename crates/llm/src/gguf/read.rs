@@ -16,9 +16,9 @@ const NESTING_MAX: u32 = 4;
 /// A value of the metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A whole number; every integer type of the file.
+    /// An integer; every integer type of the file.
     Int(i64),
-    /// A whole number beyond the range of `i64`.
+    /// An integer beyond the range of `i64`.
     Large(u64),
     /// A float.
     Float(f64),
@@ -86,7 +86,7 @@ impl Gguf {
         let e = || Error::format(format!("{}: metadata {key:?} is not {want}", self.path.display()));
         f(self.value(key)?).ok_or_else(e)
     }
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     pub fn size(&self, key: &str) -> Result<usize> {
         self.typed(key, "a size", |v| if let Value::Int(n) = v { usize::try_from(*n).ok() } else { None })
     }

@@ -74,7 +74,7 @@ pub async fn rerank(State(api): Held, body: Bytes) -> Answered {
         Json::Null => documents.len(),
         v => {
             let n = v.as_u64().filter(|n| *n > 0);
-            n.ok_or_else(|| Failure::invalid("top_n", "top_n must be a whole number above 0"))? as usize
+            n.ok_or_else(|| Failure::invalid("top_n", "top_n must be a positive integer"))? as usize
         }
     };
     let all: Vec<&str> = std::iter::once(query).chain(documents.iter().map(String::as_str)).collect();

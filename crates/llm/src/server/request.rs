@@ -49,7 +49,7 @@ fn float(body: &Json, key: &'static str, default: f32) -> Parsed<f32> {
 fn size(body: &Json, key: &'static str) -> Parsed<Option<u64>> {
     match &body[key] {
         Json::Null => Ok(None),
-        v => v.as_u64().map(Some).ok_or_else(|| bad(key, "a whole number that is not negative")),
+        v => v.as_u64().map(Some).ok_or_else(|| bad(key, "a non-negative integer")),
     }
 }
 pub fn flag(body: &Json, key: &'static str) -> Parsed<bool> {
@@ -263,7 +263,7 @@ impl Wanted {
         // Without a seed, texts differ.
         let seed = match &body["seed"] {
             Json::Null => RandomState::new().hash_one(0),
-            v => v.as_i64().map(|n| n as u64).or(v.as_u64()).ok_or_else(|| bad("seed", "a whole number"))?,
+            v => v.as_i64().map(|n| n as u64).or(v.as_u64()).ok_or_else(|| bad("seed", "an integer"))?,
         };
         let top_k = match body["top_k"].as_i64() {
             Some(k) => k.max(0) as usize,

@@ -576,7 +576,7 @@ async fn tokenize(State(api): Held, body: Bytes) -> Answered {
 
 async fn detokenize(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    let wrong = || Failure::invalid("tokens", "tokens must be a list of whole numbers");
+    let wrong = || Failure::invalid("tokens", "tokens must be a list of integers");
     let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
     let tokens = body["tokens"].as_array().ok_or_else(wrong)?.iter().map(one).collect::<Result<Vec<u32>, _>>()?;
     Ok(json_response(&json!({"prompt": api.model()?.tokenizer.decode(&tokens)})))

@@ -175,7 +175,7 @@ fn conv(c: &Call<'_>, x: &Tensor, w: &Tensor, zx: Option<&Tensor>, zw: Option<&T
     let window = Window::of(c, x, w)?;
     let ws = w.shape()?;
     let terms: usize = ws[1..].iter().product();
-    // Sums of so many products of bytes are whole numbers below 2^24, which f32 has exactly.
+    // Sums of so many products of bytes are integers below 2^24, which f32 has exactly.
     let dtype = if terms <= 256 { DType::F32 } else { DType::F64 };
     let x = match zx {
         Some(z) => x.cast(dtype) - scalar(z.clone())?.cast(dtype),

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 pub enum Arg {
     /// A tensor, by its key.
     Tensor(String),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A number; infinities and NaN included.
     Float(f64),
@@ -69,7 +69,7 @@ impl Arg {
     pub fn items(&self) -> Option<&[Arg]> {
         if let Arg::List(a) | Arg::Tuple(a) = self { Some(a) } else { None }
     }
-    /// A whole number (a flag counts as 0 or 1).
+    /// An integer (a flag counts as 0 or 1).
     pub fn int(&self) -> Option<i64> {
         match self {
             Arg::Int(i) => Some(*i),
@@ -84,7 +84,7 @@ impl Arg {
             _ => self.int().map(|i| i as f64),
         }
     }
-    /// Whole numbers; a single one is a list of one.
+    /// Integers; a single one is a list of one.
     pub fn ints(&self) -> Option<Vec<i64>> {
         match self.items() {
             Some(items) => items.iter().map(Arg::int).collect(),

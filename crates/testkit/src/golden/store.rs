@@ -189,13 +189,13 @@ impl GoldenCase {
         });
         got.unwrap_or_else(|| Error::value(format!("no operand at {at:?}")).into())
     }
-    /// A whole number.
+    /// An integer.
     pub fn int(&self, at: impl Into<Place>, default: i64) -> i64 {
         self.opt_int(at).unwrap_or(default)
     }
-    /// A whole number, if it was given.
+    /// An integer, if it was given.
     pub fn opt_int(&self, at: impl Into<Place>) -> Option<i64> {
-        self.typed(at, "a whole number", Arg::int)
+        self.typed(at, "an integer", Arg::int)
     }
     /// A number.
     pub fn float(&self, at: impl Into<Place>, default: f64) -> f64 {
@@ -214,9 +214,9 @@ impl GoldenCase {
         let got = self.typed(at, "a word", |a| if let Arg::Str(s) = a { Some(s.clone()) } else { None });
         got.unwrap_or_else(|| default.to_string())
     }
-    /// Whole numbers; a single one is a list of one.
+    /// Integers; a single one is a list of one.
     pub fn ints(&self, at: impl Into<Place>) -> Option<Vec<i64>> {
-        self.typed(at, "a list of whole numbers", Arg::ints)
+        self.typed(at, "a list of integers", Arg::ints)
     }
     /// One size for each of `n` dimensions: a list of `n`, or one number for all of them.
     pub fn sizes(&self, at: impl Into<Place>, n: usize, default: i64) -> Vec<usize> {

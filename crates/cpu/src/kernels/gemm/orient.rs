@@ -27,7 +27,7 @@ pub(super) struct Oriented<S: Multiply> {
     pub lanes: usize,
     /// Rows of a tile.
     pub height: usize,
-    /// Whether nobody asks for whole rows of the result at a time.
+    /// Whether no consumer needs whole rows of the result at a time.
     pub is_free: bool,
     /// The length of the parts of `k`, where the whole product decided it; else 0.
     fixed_depth: usize,

@@ -99,7 +99,7 @@ FN void advance(Walk& w, int start, int end, int chains) {
 }
 
 // Asks for the keys and values of the segment from `first` on: rows whose pieces of 16 bytes are exchanged by the row's
-// number. What nobody may see is zero: it may be no number.
+// number. What is masked is zero: it may be NaN.
 template <int D, typename C> FN void ask_segment(unsigned to, const Keys<C>& c, int first) {
     constexpr int PIECES = D / 8, ROWS = 32 / PIECES;
     const int lane = threadIdx.x % 32, piece = lane % PIECES;

@@ -139,7 +139,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View, is_put: bool) -> 
 pub fn sums(s: &Sizes) -> String {
     let (shared, width) = (s.shared(), s.width);
     format!(
-        "// Nobody has tiles left, nor on their way.\n\
+        "// No warp has tiles left or in flight.\n\
          bring_wait<0>();\n__syncthreads();\n\
          float (*const sums)[{shared}][{width}] = (float (*)[{shared}][{width}])tiles;\n\
          if (r < {shared}) {{\n\
