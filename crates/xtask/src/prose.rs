@@ -243,6 +243,6 @@ mod tests {
             bad
         };
         assert_eq!(said("crates/nn/src/x.rs"), ["crates/nn/src/x.rs:2: \"whole numbers\": integers"]);
-        assert_eq!(said("crates/cpu/src/x.rs"), [""; 0]);
+        assert_eq!(said("crates/xtask/src/x.rs"), [""; 0]);
     }
 }
