@@ -29,16 +29,14 @@ def client(address, seed, streams, o, results):
         s.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         selector.register(s, selectors.EVENT_READ, i)
         times.append([])
-    failed = [b""]
+    last = b""
     while selector.get_map():
         for key, _ in selector.select(120) or [(None, None)]:
             if key is None:
-                raise SystemExit(f"no token for 120 s: {failed[0][:300]}")
-            data = key.fileobj.recv(1 << 16)
-            now, list_ = time.monotonic(), times[key.data]
-            failed[0] = data
-            list_.extend([now] * data.count(b"data: {"))
-            if not data or b"[DONE]" in data:
+                raise SystemExit(f"no token for 120 s: {last[:300]}")
+            last = key.fileobj.recv(1 << 16)
+            times[key.data].extend([time.monotonic()] * last.count(b"data: {"))
+            if not last or b"[DONE]" in last:
                 selector.unregister(key.fileobj)
                 key.fileobj.close()
     results.put(times)

@@ -217,10 +217,10 @@ impl Tokenizer {
         Ok(Tokenizer { inner, pieces, bos: None, eos: Vec::new(), adds_bos: false })
     }
 
-    /// The same with letters up to so many tokens: every token of a model with random weights has text.
+    /// Bytes, and letters for the other ids below `tokens`: every token of a model with random weights has text.
     pub fn of_letters(tokens: usize) -> Result<Tokenizer> {
         let mut all = Tokenizer::of_bytes()?;
-        all.pieces = (0..tokens).map(|i| Piece::Text(vec![b'a' + (i % 26) as u8])).collect();
+        all.pieces.extend((all.pieces.len()..tokens).map(|i| Piece::Text(vec![b'a' + (i % 26) as u8])));
         Ok(all)
     }
 

@@ -243,6 +243,8 @@ fn a_job_whose_whole_copies_die_while_another_is_made_begins_again() {
         let (weights, seen) = job.ended();
         assert_eq!(one(weights, 2), calm, "on disk: {on_disk}");
         let said = seen.join("\n");
+        let losses = ["are lost: every complete copy died while another was being transferred", "every copy of a part"];
+        assert!(losses.iter().any(|l| said.contains(l)), "{said}");
         assert!(said.contains(if on_disk {
             "there is what the servers have on disk"
         } else {
