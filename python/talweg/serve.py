@@ -12,6 +12,8 @@
 
 import http.client
 import json
+import os
+import socket
 import ssl
 from typing import Any, Mapping
 from urllib.parse import quote, urlsplit
@@ -68,18 +70,86 @@ def load(directory: Any) -> Model:
     return Model(_native.Model.load(str(directory)))
 
 
+class _UnixConnection(http.client.HTTPConnection):
+    """A connection over a Unix domain socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _Region:
+    """Inputs of requests in shared memory that a server of the same machine reads."""
+
+    def __init__(self, client: "Client", size: int) -> None:
+        from multiprocessing.shared_memory import SharedMemory
+
+        self._client, self._memory = client, SharedMemory(create=True, size=size)
+        self.size, self.name = size, f"talweg-{os.getpid()}-{self._memory.name.strip('/')}"
+        try:
+            body = json.dumps({"key": "/" + self._memory.name.strip("/"), "offset": 0, "byte_size": size}).encode()
+            client._send("POST", f"/v2/systemsharedmemory/region/{self.name}/register", body)
+        except BaseException:
+            self._free()
+            raise
+
+    def put(self, arrays: list[Any]) -> list[dict[str, Any]]:
+        """Copies the arrays; returns what a request says about each."""
+        import numpy as np
+
+        parameters, at = [], 0
+        for array in arrays:
+            np.frombuffer(self._memory.buf, dtype=array.dtype, count=array.size, offset=at)[:] = array.reshape(-1)
+            parameters.append({"shared_memory_region": self.name, "shared_memory_offset": at,
+                               "shared_memory_byte_size": array.nbytes})
+            at += _aligned(array.nbytes)
+        return parameters
+
+    def close(self) -> None:
+        """Has the server forget it, and frees it."""
+        try:
+            self._client._send("POST", f"/v2/systemsharedmemory/region/{self.name}/unregister")
+        except (ServerError, OSError, http.client.HTTPException):
+            pass  # The server is gone, and with it what it knew.
+        finally:
+            self._free()
+
+    def _free(self) -> None:
+        self._memory.close()
+        self._memory.unlink()
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 64) * 64
+
+
 class Client:
     """A connection to a server of the Open Inference Protocol, Talweg's or another. Tensors travel as bytes.
 
-    A client belongs to one thread. Arrays are NumPy's; tensors are accepted too.
+    A client belongs to one thread. Arrays are NumPy's; tensors are accepted too. ``unix:///path`` is a server's Unix domain
+    socket. With ``shared_memory=True``, inputs are put into shared memory, which a server of the same machine reads (Triton's
+    system shared memory; ``talweg serve --shared-memory``).
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8000", *, key: str | None = None, timeout: float = 60.0,
-                 context: ssl.SSLContext | None = None) -> None:
+                 context: ssl.SSLContext | None = None, shared_memory: bool = False) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https", "unix"):
+            raise ValueError(f"{url}: write http://, https:// or unix:///path")
+        self._is_sharing = shared_memory
+        self._region: _Region | None = None
+        if parts.scheme == "unix":
+            self._http: http.client.HTTPConnection = _UnixConnection(parts.path, timeout)
+            self._base, self._headers = "", {"Authorization": f"Bearer {key}"} if key else {}
+            return
         port = parts.port or (443 if parts.scheme == "https" else 8000)
         if parts.scheme == "https":
-            self._http: http.client.HTTPConnection = http.client.HTTPSConnection(parts.hostname or "", port, timeout=timeout, context=context)
+            self._http = http.client.HTTPSConnection(parts.hostname or "", port, timeout=timeout, context=context)
         else:
             self._http = http.client.HTTPConnection(parts.hostname or "", port, timeout=timeout)
         self._base, self._headers = parts.path.rstrip("/"), {"Authorization": f"Bearer {key}"} if key else {}
@@ -92,6 +162,9 @@ class Client:
 
     def close(self) -> None:
         """Closes the connection; the next call opens another."""
+        if self._region is not None:
+            region, self._region = self._region, None
+            region.close()
         self._http.close()
 
     def _send(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = {}) -> tuple[Any, bytes]:
@@ -164,14 +237,24 @@ class Client:
         import numpy as np
 
         kinds = {np.dtype(d): n for n, d in _DATATYPES.items()}
-        tensors, blobs = [], []
+        tensors, arrays = [], []
         for name, value in inputs.items():
             array = np.ascontiguousarray(value.numpy() if isinstance(value, Tensor) else value)
             if array.dtype not in kinds:
                 raise TypeError(f"{name}: {array.dtype} cannot be sent")
-            blobs.append(array.tobytes())
+            arrays.append(array)
             tensors.append({"name": name, "shape": list(np.shape(value)), "datatype": kinds[array.dtype],
-                            "parameters": {"binary_data_size": len(blobs[-1])}})
+                            "parameters": {"binary_data_size": array.nbytes}})
+        blobs = [] if self._is_sharing else [array.tobytes() for array in arrays]
+        if self._is_sharing:
+            size = sum(_aligned(array.nbytes) for array in arrays)
+            if self._region is not None and self._region.size < size:
+                region, self._region = self._region, None
+                region.close()
+            if self._region is None:
+                self._region = _Region(self, max(size, 1 << 16))
+            for tensor, own in zip(tensors, self._region.put(arrays)):
+                tensor["parameters"] = own
         parameters: dict[str, Any] = {"binary_data_output": True}
         if timeout_ms is not None:
             parameters["timeout"] = max(1, int(timeout_ms * 1000))

@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from test_serve import example, same_shape_answer, served  # noqa: F401
+import talweg as tw
+from test_serve import example, export, same_shape_answer, served  # noqa: F401
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -49,6 +50,109 @@ def test_tritonclient(served, protocol, is_binary):  # noqa: F811
 
         with pytest.raises(InferenceServerException, match="no model"):
             client.infer("other", [tensor])
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory):
+    """A server that reads shared memory, also at a Unix domain socket."""
+    folder = tmp_path_factory.mktemp("sharing")
+    export(folder / "repository" / "net" / "1")
+    command = [sys.executable, "-m", "talweg", "serve", str(folder / "repository"), "--port", "0", "--shared-memory",
+               "--unix", str(folder / "socket")]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = server.stdout.readline()
+    assert line, "the server did not start"
+    try:
+        yield line.split()[3].rstrip("/"), tw.serve.load(folder / "repository" / "net" / "1"), folder / "socket"
+    finally:
+        server.terminate()
+        assert server.wait(60) == 0
+        assert not (folder / "socket").exists()
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_tritonclient_with_shared_memory(sharing, protocol):
+    triton = pytest.importorskip(f"tritonclient.{protocol}", reason=f"tritonclient[{protocol}] is not installed")
+    import tritonclient.utils.shared_memory as shm
+    from tritonclient.utils import InferenceServerException
+
+    url, model, _ = sharing
+    x = example(3, 5)
+    given = shm.create_shared_memory_region("given", f"/talweg-test-in-{protocol}", 4096)
+    made = shm.create_shared_memory_region("made", f"/talweg-test-out-{protocol}", 4096)
+    try:
+        with triton.InferenceServerClient(url.removeprefix("http://")) as client:
+            # As the examples of Triton begin.
+            client.unregister_system_shared_memory()
+            client.unregister_cuda_shared_memory()
+            client.register_system_shared_memory("given", f"/talweg-test-in-{protocol}", 4096)
+            client.register_system_shared_memory("made", f"/talweg-test-out-{protocol}", 4000, offset=96)
+            status = client.get_system_shared_memory_status()
+            if protocol == "http":
+                sizes = {r["name"]: (r["offset"], r["byte_size"]) for r in status}
+            else:
+                sizes = {name: (r.offset, r.byte_size) for name, r in status.regions.items()}
+            assert sizes == {"given": (0, 4096), "made": (96, 4000)}
+            tensor = triton.InferInput("x", [3, 6], "FP32")
+            tensor.set_shared_memory("given", x.nbytes, offset=64)
+            shm.set_shared_memory_region(given, [x], offset=64)
+            shared, sent = triton.InferRequestedOutput("logits"), triton.InferRequestedOutput("label")
+            shared.set_shared_memory("made", 48, offset=160)
+
+            def ask():
+                result = client.infer("net", [tensor], outputs=[shared, sent])
+                response = result.get_response()
+                size = response["parameters"]["batch_size"] if protocol == "http" else response.parameters["batch_size"].int64_param
+                assert result.as_numpy("label").shape == (3,)
+                return shm.get_contents_as_numpy(made, np.float32, [3, 4], offset=256).copy(), size
+
+            assert np.array_equal(same_shape_answer(ask, 3), model(x)["logits"].numpy())
+            # What does not fit, does not exist or lies outside is an error of the request.
+            shared.set_shared_memory("made", 47, offset=160)
+            with pytest.raises(InferenceServerException, match="do not fit"):
+                client.infer("net", [tensor], outputs=[shared])
+            for region, size, offset in [("given", 72, 4096 - 71), ("given", 72, 2**62), ("other", 72, 0), ("given", 71, 0)]:
+                bad = triton.InferInput("x", [3, 6], "FP32").set_shared_memory(region, size, offset=offset)
+                with pytest.raises(InferenceServerException):
+                    client.infer("net", [bad])
+            for key, size in [(f"/talweg-test-in-{protocol}", 4097), ("/../etc/hostname", 1), ("/none", 1)]:
+                with pytest.raises(InferenceServerException):
+                    client.register_system_shared_memory("bad", key, size)
+            # A file that becomes shorter does not end the server.
+            with open(f"/dev/shm/talweg-test-in-{protocol}", "r+b") as file:
+                file.truncate(64)
+            with pytest.raises(InferenceServerException, match="shorter"):
+                client.infer("net", [tensor])
+            assert client.is_server_ready()
+            client.unregister_system_shared_memory("given")
+            with pytest.raises(InferenceServerException, match="no shared memory region"):
+                client.infer("net", [tensor])
+    finally:
+        shm.destroy_shared_memory_region(given)
+        shm.destroy_shared_memory_region(made)
+
+
+def test_shared_memory_is_off_by_default(served):  # noqa: F811
+    url, _, _ = served
+    with tw.serve.Client(url, shared_memory=True) as client:
+        with pytest.raises(tw.serve.ServerError, match="--shared-memory"):
+            client.infer("net", {"x": example(1)})
+
+
+def test_our_client_with_shared_memory_and_a_unix_socket(sharing):
+    url, model, path = sharing
+    for address in (url, f"unix://{path}"):
+        with tw.serve.Client(address, shared_memory=True) as client:
+            assert client.is_ready()
+            for rows in (1, 3, 5000):
+                x = example(rows, rows)
+                answer = client.infer("net", {"x": x})
+                assert np.allclose(answer["logits"], model(x)["logits"].numpy(), atol=1e-5)
+        with tw.serve.Client(address) as client:
+            assert client._json("GET", "/v2/systemsharedmemory/status") == []
+            assert np.allclose(client.infer("net", {"x": example(2)})["logits"], model(example(2))["logits"].numpy(), atol=1e-5)
+    with pytest.raises(ValueError, match="unix:///path"):
+        tw.serve.Client("ftp://localhost")
 
 
 # KServe's SDK and tritonclient both register the messages of package `inference`: one process cannot import both.

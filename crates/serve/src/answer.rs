@@ -19,6 +19,8 @@ pub struct Answer {
     pub batch_size: usize,
     /// Other free dimensions that were padded, with their sizes in the program that ran.
     pub padded: Vec<(String, usize)>,
+    /// When the engine had it.
+    pub done_us: u64,
 }
 
 /// Part of an output, shared with the rest of its batch.

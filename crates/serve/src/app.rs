@@ -9,9 +9,10 @@ use crate::guard::Keys;
 use crate::input::Input;
 use crate::metrics::{Labeled, Requests, exposition};
 use crate::peers::{Peers, add_stats, escaped, sum_metrics};
+use crate::regions::Regions;
 use crate::repository::{Keep, Refresh, Repository, Selector};
 use crate::served::{Served, now_us};
-use crate::ticket::{Front, Ticket};
+use crate::ticket::{Counted, Front, Receipt, Ticket};
 use hyper::Method;
 use ir::{Literal, Shape};
 use model::Signature;
@@ -63,6 +64,8 @@ pub struct Options {
     pub is_logging: bool,
     /// Keys that clients need; none: any client may ask.
     pub keys: Option<Keys>,
+    /// Where files are that clients may register as shared memory, `/dev/shm`; none: they may not.
+    pub shared_memory: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -87,6 +90,7 @@ impl Default for Options {
             connections_max: 4096,
             is_logging: false,
             keys: None,
+            shared_memory: None,
         }
     }
 }
@@ -109,6 +113,8 @@ pub struct App {
     pub repository: Repository,
     /// Answers over HTTP.
     pub requests: Requests,
+    /// Shared memory that clients have registered.
+    pub regions: Regions,
     engines: Arc<Vec<Engine>>,
     cache: Cache,
     is_draining: AtomicBool,
@@ -138,7 +144,9 @@ impl App {
         let cache = Cache::new(options.cache_bytes);
         let is_draining = AtomicBool::new(false);
         let room = Arc::new(Semaphore::new(options.connections_max));
-        Ok(App { options, repository, requests: Requests::default(), engines, cache, is_draining, room })
+        let regions = options.shared_memory.as_deref().map(|dir| Regions::new(dir, options.body_max));
+        let (requests, regions) = (Requests::default(), regions.unwrap_or_default());
+        Ok(App { options, repository, requests, regions, engines, cache, is_draining, room })
     }
 
     /// Why the server should get no requests, if it should not.
@@ -174,6 +182,7 @@ impl App {
             name: s.name.clone(),
             version: s.version,
             pending: s.pending(),
+            margin_us: s.margin_us(),
             stats: s.stats.clone(),
         };
         let models: Vec<Labeled> = self.repository.ready().into_iter().map(label).collect();
@@ -234,22 +243,23 @@ impl App {
     }
 
     /// Room for a request whose head was read, or why there is none: before its body is read, if the cache cannot know the
-    /// answer. `bytes` are those of its inputs, as far as the head tells.
-    pub fn reserve(&self, served: &Arc<Served>, bytes: usize) -> Answered<Option<Ticket>> {
+    /// answer. `bytes` are those of its inputs, as far as the head tells; it came at `arrived_us`, if that is known.
+    pub fn reserve(&self, served: &Arc<Served>, bytes: usize, arrived_us: Option<u64>) -> Answered<Option<Ticket>> {
         if self.cache.is_on() {
             return Ok(None);
         }
         let asked = Asked { rows: served.rows_of(bytes), bytes };
-        let taken = self.take_room(served, asked);
+        let taken = self.take_room(served, asked, arrived_us);
         taken.inspect_err(|e| served.stats.failed(e.reason())).map(Some)
     }
-    fn take_room(&self, served: &Arc<Served>, asked: Asked) -> Answered<Ticket> {
+    fn take_room(&self, served: &Arc<Served>, asked: Asked, arrived_us: Option<u64>) -> Answered<Ticket> {
         if self.is_draining.load(Relaxed) {
             return Err(Failure::new(Kind::Unavailable, "the server is draining"));
         }
         let engine = self.engines.iter().filter(|e| e.fault(self.options.watchdog).is_none());
         let engine = engine.min_by_key(|e| (e.backlog_us(), e.jobs()));
-        engine.ok_or_else(|| Failure::new(Kind::Unavailable, "the engine has failed"))?.reserve(served, asked)
+        let engine = engine.ok_or_else(|| Failure::new(Kind::Unavailable, "the engine has failed"))?;
+        engine.reserve(served, asked, arrived_us)
     }
 
     /// Says that the request with this room is about to be complete.
@@ -257,18 +267,23 @@ impl App {
         self.engines[lane].expect();
     }
 
-    /// The answer to a request, which may have room already.
-    pub async fn infer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<Answer> {
-        let began = ticket.as_ref().map_or_else(now_us, |t| t.arrived_us);
+    /// The answer to a request, which may have room already, and what counts it when it was written.
+    pub async fn infer(
+        &self,
+        served: &Arc<Served>,
+        query: Query,
+        ticket: Option<Ticket>,
+    ) -> Answered<(Answer, Counted)> {
         let answer = self.answer(served, query, ticket).await;
         match &answer {
-            Ok(_) => served.stats.answered(now_us().saturating_sub(began)),
+            Ok(_) => drop(served.stats.success.fetch_add(1, Relaxed)),
             Err(e) => served.stats.failed(e.reason()),
         }
         answer
     }
 
-    async fn answer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<Answer> {
+    async fn answer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<(Answer, Counted)> {
+        let began_us = now_us();
         let Query { inputs, timeout, priority } = query;
         let inputs = arrange(served, inputs)?;
         let signature = served.model.signature();
@@ -277,7 +292,7 @@ impl App {
         let key = self.cache.is_on().then(|| cache::key(served, &inputs));
         if let Some(hit) = key.as_ref().and_then(|k| self.cache.get(k)) {
             served.stats.cache_hits.fetch_add(1, Relaxed);
-            return Ok(hit);
+            return Ok((hit, Receipt::cached(served, began_us).done(began_us)));
         }
         let padded = signature.padded(&sizes);
         let inputs = if padded == sizes {
@@ -290,13 +305,14 @@ impl App {
             Some(ticket) => ticket,
             None => {
                 let rows = if signature.is_batched { sizes[0] } else { 1 };
-                self.take_room(served, Asked { rows, bytes: inputs.iter().map(Input::byte_count).sum() })?
+                self.take_room(served, Asked { rows, bytes: inputs.iter().map(Input::byte_count).sum() }, None)?
             }
         };
         let timeout = timeout.unwrap_or(self.options.request_timeout).min(self.options.request_timeout);
         let deadline_us = now_us() + timeout.as_micros() as u64;
         let priority = if priority == 0 { PRIORITY } else { priority };
-        let engine = &self.engines[ticket.lane];
+        let (engine, receipt) = (&self.engines[ticket.lane], ticket.receipt());
+        served.stats.receive_us.fetch_add(now_us().saturating_sub(ticket.arrived_us), Relaxed);
         let receiver = engine.submit(ticket, inputs, padded.clone(), priority, Some(deadline_us))?;
         let answer = match tokio::time::timeout(timeout, receiver).await {
             Ok(Ok(answer)) => answer?,
@@ -308,7 +324,8 @@ impl App {
             served.stats.cache_misses.fetch_add(1, Relaxed);
             self.cache.put(key, &answer);
         }
-        Ok(answer)
+        let counted = receipt.done(answer.done_us);
+        Ok((answer, counted))
     }
 }
 
@@ -327,7 +344,8 @@ fn trimmed(signature: &Signature, answer: &Answer, sizes: &[usize], padded: &[us
     let outputs = answer.outputs.iter().enumerate().map(trim).collect::<ir::Result<Vec<Literal>>>()?;
     let changed = signature.dims.iter().zip(sizes.iter().zip(padded)).filter(|(_, (own, run))| own != run);
     let padded = changed.map(|(d, (_, run))| (d.name.clone(), *run)).collect();
-    Ok(Answer { outputs: Arc::new(outputs), rows: None, batch_size: answer.batch_size, padded })
+    let (batch_size, done_us) = (answer.batch_size, answer.done_us);
+    Ok(Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded, done_us })
 }
 
 /// Inputs in the model's order.

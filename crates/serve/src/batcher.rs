@@ -214,11 +214,9 @@ impl Batcher {
         let rows_max = self.rows_max();
         let mut plan = Plan { step: Step::Idle, compile: Vec::new() };
         let mut seen: Vec<u64> = Vec::new();
-        let heads: Vec<(u64, u64)> = self.queue.values().map(|e| (e.group, e.arrived_us)).collect();
-        for (group, arrived_us) in heads {
-            if seen.contains(&group) {
-                continue;
-            }
+        // The first request of each group that was not looked at.
+        while let Some(first) = self.queue.values().find(|e| !seen.contains(&e.group)) {
+            let (group, arrived_us) = (first.group, first.arrived_us);
             seen.push(group);
             let (mut keys, mut rows) = self.gather(group, rows_max);
             let wait_until = arrived_us + self.policy.delay_us;
@@ -304,8 +302,14 @@ pub struct Load {
     pub batch: FullBatch,
     /// The latency to keep, if it is longer than the stated one.
     pub target_us: u64,
-    /// What a request waits for a thread of the front end: on its way in, and again on its way out.
+    /// What a ready connection waits for a thread of the front end, at least.
     pub front_us: u64,
+    /// How long this request has waited in its socket.
+    pub waited_us: u64,
+    /// What an answer takes from the engine to the socket.
+    pub out_us: u64,
+    /// What is kept free of the latency target ([`crate::margin`]).
+    pub margin_us: u64,
 }
 
 /// What a request takes.
@@ -315,6 +319,13 @@ pub struct Asked {
     pub rows: usize,
     /// Bytes of its inputs.
     pub bytes: usize,
+}
+
+/// A request that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Whether a wider margin would have refused it: it waits for more batches than there is always room for.
+    pub is_refusable: bool,
 }
 
 /// Why a request is refused.
@@ -330,12 +341,23 @@ pub struct Refusal {
 /// as the front end is busy either way; it only makes every answer and refusal later.
 const FRONT_PARTS: u64 = 5;
 
-/// Whether a request is taken: only if the queue has room and its answer is expected within the latency target.
+/// Batches that there is always room for, whatever the margin: the one that runs, the next one, and that of the request.
+/// An engine with fewer would wait for requests while others are refused.
+const BATCHES_MIN: u64 = 3;
+
+/// What an answer may take in the server: a tenth of the target is left for the ways to and from the client, and for what
+/// varies.
+pub fn inside_us(target_us: u64) -> u64 {
+    target_us - target_us / 10
+}
+
+/// Whether a request is taken: only if the queue has room and its answer is expected within the latency target, less the
+/// margin.
 ///
 /// Whole batches of those that wait run before it, then the batch that it is part of. If nothing of its model waits, it is
 /// taken whatever its batch costs, or an unreachable target would refuse all; only a front end that is late by itself
 /// refuses it.
-pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<(), Refusal> {
+pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<Admitted, Refusal> {
     let batch_rows = load.batch.rows.max(1);
     let before = (load.rows / batch_rows) as u64;
     let before_us = before * load.batch.us;
@@ -354,11 +376,13 @@ pub fn admit(policy: &Policy, load: &Load, asked: Asked) -> Result<(), Refusal> 
     // Batches that are slower and faster than the mean make up for each other: their spread grows with the root.
     let spread_us = (load.batch.spread_us as f64 * ((before + 1) as f64).sqrt()) as u64;
     let own_us = load.batch.us * asked.rows.max(batch_rows) as u64 / batch_rows as u64 + spread_us;
-    let engine_us = if load.rows == 0 { 0 } else { wait_us + own_us };
-    let done_us = 2 * load.front_us + engine_us;
-    // A tenth is for what varies: batches, and the threads of the front end.
-    if done_us > target_us - target_us / 10 {
-        return refuse("the answer would come after the latency target", done_us.saturating_sub(target_us));
+    let out_us = load.out_us.max(load.front_us);
+    let done_us = if load.rows == 0 { 2 * load.front_us } else { load.waited_us + wait_us + own_us + out_us };
+    let inside_us = inside_us(target_us);
+    let room_us = (BATCHES_MIN * load.batch.us + load.batch.spread_us + load.front_us + out_us).min(inside_us);
+    let limit_us = inside_us.saturating_sub(load.margin_us).max(room_us);
+    if done_us > limit_us {
+        return refuse("the answer would come after the latency target", done_us.saturating_sub(limit_us));
     }
-    Ok(())
+    Ok(Admitted { is_refusable: done_us > room_us })
 }

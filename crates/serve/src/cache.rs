@@ -74,7 +74,7 @@ impl Cache {
             return;
         }
         let (batch_size, padded) = (answer.batch_size, answer.padded.clone());
-        let answer = Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded };
+        let answer = Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded, done_us: 0 };
         let held = &mut *self.held.lock();
         held.clock += 1;
         if let Some((_, used, old)) = held.answers.insert(key, (answer, held.clock, bytes)) {

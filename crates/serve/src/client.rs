@@ -7,9 +7,30 @@ use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::TokioIo;
 use ir::Literal;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use std::io;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::wire;
+
+/// A socket of any kind.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// A connection to `HOST:PORT` or to `unix:PATH`.
+pub(crate) async fn connect(address: &str) -> io::Result<Box<dyn Socket>> {
+    if let Some(path) = address.strip_prefix("unix:") {
+        return Ok(Box::new(UnixStream::connect(path).await?));
+    }
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
+}
+
+/// What the header `Host` says for an address.
+pub(crate) fn host_of(address: &str) -> &str {
+    if address.starts_with("unix:") { "localhost" } else { address }
+}
 
 /// A connection to a server.
 pub struct Client {
@@ -29,7 +50,7 @@ pub struct Reply {
 }
 
 impl Client {
-    /// A client of the server at `HOST:PORT`. It connects with the first request.
+    /// A client of the server at `HOST:PORT` or `unix:PATH`. It connects with the first request.
     pub fn new(host: &str, key: Option<&str>) -> Client {
         let host = host.trim_start_matches("http://").trim_end_matches('/').to_string();
         Client { host, key: key.map(String::from), sender: None }
@@ -43,8 +64,7 @@ impl Client {
             ));
         }
         if self.sender.as_ref().is_none_or(SendRequest::is_closed) {
-            let stream = TcpStream::connect(&self.host).await.map_err(|e| format!("{}: {e}", self.host))?;
-            let _ = stream.set_nodelay(true);
+            let stream = connect(&self.host).await.map_err(|e| format!("{}: {e}", self.host))?;
             let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
             // Its failure is the failure of the request that uses it.
             tokio::spawn(connection);
@@ -61,7 +81,7 @@ impl Client {
         headers: &[(&str, &str)],
         body: Bytes,
     ) -> Result<Reply, String> {
-        let mut request = Request::builder().method(method).uri(path).header("host", &self.host);
+        let mut request = Request::builder().method(method).uri(path).header("host", host_of(&self.host));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -80,6 +100,13 @@ impl Client {
     /// JSON from a path.
     pub async fn get(&mut self, path: &str) -> Result<Value, String> {
         let reply = self.send(Method::GET, path, &[], Bytes::new()).await?;
+        let value: Value = serde_json::from_slice(&reply.body).map_err(|e| format!("{path}: {e}"))?;
+        if reply.status == 200 { Ok(value) } else { Err(error_text(&value)) }
+    }
+
+    /// JSON from a path that takes JSON.
+    pub async fn post(&mut self, path: &str, body: &Value) -> Result<Value, String> {
+        let reply = self.send(Method::POST, path, &[], Bytes::from(body.to_string())).await?;
         let value: Value = serde_json::from_slice(&reply.body).map_err(|e| format!("{path}: {e}"))?;
         if reply.status == 200 { Ok(value) } else { Err(error_text(&value)) }
     }

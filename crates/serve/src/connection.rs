@@ -11,8 +11,9 @@ use crate::http::{DISCARD_MAX, DISCARD_TIMEOUT, JSON_LENGTH, patiently};
 use crate::input::Pieces;
 use crate::repository::Selector;
 use crate::rest::{self, Encoded};
-use crate::served::Served;
-use crate::ticket::Ticket;
+use crate::served::{Served, now_us};
+use crate::stamped::Arrival;
+use crate::ticket::{Counted, Ticket};
 use crate::{listen, packing};
 use axum::Router;
 use axum::body::Body;
@@ -92,13 +93,16 @@ pub(crate) struct Connection<'a, S> {
     read_len: usize,
     /// Bytes of the body of this request that are still to be read; `None` if that is unknown.
     unread: Option<usize>,
+    /// When the bytes came that were read last, if that is known. What a client sends before it has the answer to an earlier
+    /// request counts from that answer on.
+    arrived_us: Option<u64>,
 }
 
-impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
+impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
     /// A connection; it is drained when `stopped` turns true.
     pub fn new(stream: &'a mut S, app: &'a Arc<App>, router: &'a Router, stopped: watch::Receiver<bool>) -> Self {
         let buffer = BytesMut::with_capacity(READ_MIN);
-        Connection { stream, app, router, stopped, buffer, read_len: READ_MIN, unread: Some(0) }
+        Connection { stream, app, router, stopped, buffer, read_len: READ_MIN, unread: Some(0), arrived_us: None }
     }
 
     /// Answers requests until one is not for this module. A client that goes away is no failure of the server.
@@ -133,6 +137,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     async fn head(&mut self) -> io::Result<Parsed> {
         let mut limit = tokio::time::Instant::now() + listen::HEAD_TIMEOUT;
         let mut has_begun = false;
+        let began_us = now_us();
         loop {
             if !self.buffer.is_empty() {
                 match parse(&self.buffer) {
@@ -154,6 +159,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             if read? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            self.arrived_us = self.stream.arrived_us().map(|us| us.max(began_us));
         }
     }
 
@@ -205,22 +211,22 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Ok(_) => self.answer(head, name.text(&bytes), version.map(|v| v.text(&bytes))).await,
             Err(failure) => Err(failure.clone()),
         };
-        let encoded = match answered {
+        let (encoded, counted) = match answered {
             Ok(None) => return Ok(false),
-            Ok(Some(encoded)) => Ok(encoded),
-            Err(failure) => Err(failure),
+            Ok(Some((encoded, counted))) => (Ok(encoded), Some(counted)),
+            Err(failure) => (Err(failure), None),
         };
         let reply = encoded.and_then(|e| Reply::new(e, head.text(&bytes, ACCEPT_ENCODING)));
         let reply = reply.unwrap_or_else(Reply::from);
         let is_kept = self.is_kept(head) && self.unread.is_some_and(|n| n <= DISCARD_MAX);
         let (status, client) = (reply.status.as_u16(), client.ok().flatten());
         Seen { route: head.route(), method: "POST", client, status, trace: &trace, began }.record(app);
-        self.send(reply, &trace, head.raw(&bytes, REQUEST_ID), is_kept).await?;
+        self.send(reply, &trace, head.raw(&bytes, REQUEST_ID), is_kept, counted).await?;
         Ok(is_kept && self.discard().await.is_ok())
     }
 
     /// The answer of a model; `None` if the client is gone.
-    async fn answer(&mut self, head: &Head, name: &str, version: Option<&str>) -> Answered<Option<Encoded>> {
+    async fn answer(&mut self, head: &Head, name: &str, version: Option<&str>) -> Answered<Option<(Encoded, Counted)>> {
         let app = self.app;
         let selector = Selector::parse(version)?;
         let served = match app.repository.find(name, &selector)? {
@@ -231,11 +237,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return Err(packing::too_large(app.options.body_max));
         }
         // Numbers as text say little about how many there are.
-        let ticket = app.reserve(&served, head.json_length.map_or(0, |json| head.content_length - json))?;
+        let bytes = head.json_length.map_or(0, |json| head.content_length - json);
+        let ticket = app.reserve(&served, bytes, self.arrived_us.take())?;
         let (body, ticket) = self.body(head, &served, ticket).await?;
-        let (query, wanted) = rest::decode(&served, body, head.json_length)?;
+        let (query, wanted) = rest::decode(&served, body, head.json_length, &app.regions)?;
         let Some(answer) = self.unless_gone(app.infer(&served, query, ticket)).await else { return Ok(None) };
-        rest::encode(&served, &answer?, &wanted).map(Some)
+        let (answer, counted) = answer?;
+        Ok(Some((rest::encode(&served, &answer, &wanted)?, counted)))
     }
 
     /// The body: where it was read to with the head, or what is read now.
@@ -263,9 +271,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Ok(pieces)
         };
         let read = async { read.await.map_err(|_: io::Error| Failure::invalid("the body broke off")) };
-        let done = patiently(app, ticket, read).await?;
+        let (body, mut ticket) = patiently(app, ticket, read).await?;
+        if let (Some(ticket), Some(us)) = (&mut ticket, self.stream.arrived_us()) {
+            ticket.completed(us);
+        }
         self.unread = Some(0);
-        Ok(done)
+        Ok((body, ticket))
     }
 
     /// Reads until so many bytes are there.
@@ -359,8 +370,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let _ = tokio::time::timeout(LINGER_TIMEOUT, self.skip(DISCARD_MAX)).await;
     }
 
-    /// Writes an answer with one system call, if the socket takes it.
-    async fn send(&mut self, reply: Reply, trace: &str, id: Option<&[u8]>, is_kept: bool) -> io::Result<()> {
+    /// Writes an answer with one system call, if the socket takes it. It counts as written when it was tried: how long a
+    /// client takes to read it is no latency of the server.
+    async fn send(
+        &mut self,
+        reply: Reply,
+        trace: &str,
+        id: Option<&[u8]>,
+        is_kept: bool,
+        counted: Option<Counted>,
+    ) -> io::Result<()> {
         let mut out = Vec::with_capacity(384);
         write!(out, "HTTP/1.1 {}\r\ncontent-type: {}\r\ntraceparent: {trace}\r\n", reply.status, reply.kind)?;
         if let Some(length) = reply.json_length {
@@ -384,7 +403,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         finish(&mut out, len, is_kept)?;
         let mut tail = reply.tail.into_iter();
         let first = tail.next().unwrap_or_default();
-        self.write(Bytes::from(out).chain(Bytes::from(reply.body)).chain(first)).await?;
+        {
+            let mut writing = pin!(self.write(Bytes::from(out).chain(Bytes::from(reply.body)).chain(first)));
+            let tried = std::future::poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await;
+            drop(counted);
+            match tried {
+                Poll::Ready(done) => done?,
+                Poll::Pending => writing.await?,
+            }
+        }
         for piece in tail {
             self.write(piece).await?;
         }

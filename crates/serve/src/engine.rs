@@ -91,6 +91,11 @@ const ORDERS_MAX: usize = 32;
 /// How often clients that went away and deadlines are looked for while nothing can run.
 const PATROL: Duration = Duration::from_millis(20);
 
+/// While more requests wait, they are not looked at before every batch,
+const PATROL_MANY: usize = 64;
+/// but this often.
+const PATROL_MANY_US: u64 = 2_000;
+
 /// How long an engine looks for the next request before it sleeps: longer than a client of the same machine takes to read
 /// an answer and to ask again.
 const LOOK_US: u64 = 200;
@@ -118,7 +123,15 @@ impl Engine {
             // Where the system refuses, the engine is slower but right.
             let _ = parts.map(|parts| crate::pin::pin(lane, parts));
             let to = Published { lane, shared: owned.clone(), front: lag, answers };
-            let mut state = State { to, orders, queues: HashMap::new(), next_id: 0, ran_us: 0 };
+            let mut state = State {
+                to,
+                orders,
+                queues: HashMap::new(),
+                next_id: 0,
+                ran_us: 0,
+                busy_since_us: None,
+                patrolled_us: 0,
+            };
             // A panic drops the state, and with it every open request: their clients are told.
             if catch_unwind(AssertUnwindSafe(|| state.work(&receiver))).is_err() {
                 owned.has_failed.store(true, Relaxed);
@@ -148,7 +161,7 @@ impl Engine {
     }
 
     /// Takes room in the queue for a request that is about to be read, or refuses it at once. Called inside of the runtime.
-    pub fn reserve(&self, served: &Arc<Served>, asked: Asked) -> Answered<Ticket> {
+    pub fn reserve(&self, served: &Arc<Served>, asked: Asked, arrived_us: Option<u64>) -> Answered<Ticket> {
         if self.shared.has_failed.load(Relaxed) {
             return Err(Failure::new(Kind::Unavailable, "the engine has failed"));
         }
@@ -156,7 +169,7 @@ impl Engine {
         if self.shared.jobs.load(Relaxed) > 0 {
             self.front.probe();
         }
-        Ticket::take(served, &self.shared, self.lane, &self.front, asked)
+        Ticket::take(served, &self.shared, self.lane, &self.front, asked, arrived_us)
     }
 
     /// Says that a request is about to be complete: an engine that sleeps wakes up meanwhile.
@@ -288,6 +301,9 @@ struct State {
     next_id: u64,
     /// When the last batch ended, or when a request was announced.
     ran_us: u64,
+    /// When the last batch ended, if the engine has not waited since: what lies between two batches is part of their cost.
+    busy_since_us: Option<u64>,
+    patrolled_us: u64,
 }
 
 impl State {
@@ -299,7 +315,12 @@ impl State {
                 }
             }
             self.patrol();
-            let message = match self.step() {
+            let step = self.step();
+            if let Step::Run(_) = step {
+                continue;
+            }
+            self.busy_since_us = None;
+            let message = match step {
                 Step::Run(_) => continue,
                 Step::Wait(until) => {
                     let wait = Duration::from_micros(until.saturating_sub(now_us())).min(PATROL);
@@ -403,6 +424,11 @@ impl State {
     /// Drops requests whose client went away or whose deadline passed, and queues of models that are gone.
     fn patrol(&mut self) {
         let now = now_us();
+        let waiting: usize = self.queues.values().map(|q| q.batcher.len()).sum();
+        if waiting > PATROL_MANY && now < self.patrolled_us + PATROL_MANY_US {
+            return;
+        }
+        self.patrolled_us = now;
         for queue in self.queues.values_mut() {
             let Queue { batcher, jobs, .. } = queue;
             for id in batcher.remove(|id| jobs.get(&id).is_none_or(|j| j.reply.is_closed())) {
@@ -441,8 +467,9 @@ impl State {
             }
             match plan.step {
                 Step::Run(batch) => {
-                    execute(queue, &batch, &self.to);
+                    execute(queue, &batch, &self.to, self.busy_since_us);
                     self.ran_us = now_us();
+                    self.busy_since_us = Some(self.ran_us);
                     return Step::Run(batch);
                 }
                 Step::Wait(t) => idle = Step::Wait(if let Step::Wait(u) = idle { t.min(u) } else { t }),
@@ -461,8 +488,8 @@ impl Queue {
     }
 }
 
-/// Runs a batch and answers its requests.
-fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
+/// Runs a batch and answers its requests. It costs what passes since `busy_since_us`, if that is stated.
+fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Option<u64>) {
     let shared = &to.shared;
     let jobs: Vec<Box<Job>> = batch.ids.iter().filter_map(|id| queue.jobs.remove(id)).collect();
     let program = queue.programs.get(batch.group, batch.size).expect("a batch has a program").clone();
@@ -497,7 +524,8 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
         first += rows;
         let answer = match &outputs {
             Ok(outputs) => {
-                Ok(Answer { outputs: outputs.clone(), rows: range, batch_size: batch.size, padded: Vec::new() })
+                let (outputs, padded) = (outputs.clone(), Vec::new());
+                Ok(Answer { outputs, rows: range, batch_size: batch.size, padded, done_us: done })
             }
             Err(e) if is_whole => Err(e.clone()),
             // One request of the batch is to blame: each runs alone.
@@ -515,7 +543,7 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
     // Without a runtime there is no client.
     let _ = to.answers.send(replies);
     let ended = now_us();
-    queue.batcher.record_cost(batch.size, ended - begun);
+    queue.batcher.record_cost(batch.size, ended - busy_since_us.unwrap_or(begun));
     stats.output_us.fetch_add(ended - done, Relaxed);
     let full = queue.batcher.full_batch();
     let lane = &served.lanes[to.lane];
@@ -531,7 +559,8 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published) {
 fn alone(program: &dyn Run, job: &Job, size: usize) -> Answered<Answer> {
     let rows = job.sizes[0];
     let outputs = program.run(&join(&[job], size))?;
-    Ok(Answer { outputs: Arc::new(outputs), rows: Some(0..rows), batch_size: size, padded: Vec::new() })
+    let (outputs, padded) = (Arc::new(outputs), Vec::new());
+    Ok(Answer { outputs, rows: Some(0..rows), batch_size: size, padded, done_us: now_us() })
 }
 
 /// The inputs of some requests, one after the other, repeated up to `size` rows: padding that is like the data cannot

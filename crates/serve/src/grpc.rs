@@ -4,6 +4,7 @@ use crate::app::{App, Query};
 use crate::failure::{Answered, Failure};
 use crate::input::{Data, Input};
 use crate::proto::*;
+use crate::regions::{Regions, Slot};
 use crate::repository::Selector;
 use crate::served::Served;
 use crate::{rest, wire};
@@ -12,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use ir::{DType, Literal};
 use prost::Message;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,12 +67,12 @@ pub async fn call(State(app): State<Arc<App>>, request: Request) -> Response {
         }
         "ModelReady" => unary(app, request, |app, q: ModelRequest, _| model_ready(app, q)).await,
         "ServerMetadata" => {
-            let answer = || ServerMetadataResponse {
+            let answer = |app: Arc<App>| ServerMetadataResponse {
                 name: "talweg".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                extensions: crate::http::EXTENSIONS.iter().map(|e| e.to_string()).collect(),
+                extensions: crate::http::extensions(&app).into_iter().map(String::from).collect(),
             };
-            unary(app, request, |_, _: Empty, _| async move { Ok(answer()) }).await
+            unary(app, request, |app, _: Empty, _| async move { Ok(answer(app)) }).await
         }
         "ModelMetadata" => unary(app, request, |app, q: ModelRequest, _| metadata(app, q)).await,
         "ModelInfer" => unary(app, request, infer).await,
@@ -87,6 +89,24 @@ pub async fn call(State(app): State<Arc<App>>, request: Request) -> Response {
                 app.unload(&q.model_name, false).await.map(|()| Empty {})
             })
             .await
+        }
+        "SystemSharedMemoryStatus" => unary(app, request, |app, q: RegionRequest, _| regions(app, q)).await,
+        "SystemSharedMemoryRegister" => {
+            unary(app, request, |app, q: RegionStatus, _| async move {
+                app.regions.register(&q.name, &q.key, q.offset, q.byte_size).map(|()| Empty {})
+            })
+            .await
+        }
+        "SystemSharedMemoryUnregister" => {
+            unary(app, request, |app, q: RegionRequest, _| async move {
+                app.regions.unregister(Some(&*q.name).filter(|name| !name.is_empty()));
+                Ok(Empty {})
+            })
+            .await
+        }
+        // Clients ask for none to be left before they begin.
+        "CudaSharedMemoryStatus" | "CudaSharedMemoryUnregister" => {
+            unary(app, request, |_, _: RegionRequest, _| async { Ok(Empty {}) }).await
         }
         _ => Status::unimplemented(format!("there is no method {method}")).into_http(),
     }
@@ -156,17 +176,53 @@ async fn index(app: Arc<App>, q: RepositoryIndexRequest) -> Answered<RepositoryI
     Ok(RepositoryIndexResponse { models: rows.map(row).collect() })
 }
 
+async fn regions(app: Arc<App>, q: RegionRequest) -> Answered<RegionStatuses> {
+    let found = app.regions.status(Some(&*q.name).filter(|name| !name.is_empty()))?;
+    let row = |r: Arc<crate::regions::Region>| {
+        let (name, key) = (r.name.clone(), r.key.clone());
+        (name.clone(), RegionStatus { name, key, offset: r.offset, byte_size: r.byte_size })
+    };
+    Ok(RegionStatuses { regions: found.into_iter().map(row).collect() })
+}
+
+/// The place of a tensor in shared memory, if it has one.
+fn slot(tensor: &str, parameters: &HashMap<String, InferParameter>, regions: &Regions) -> Answered<Option<Slot>> {
+    let choice = |name: &str| parameters.get(name).and_then(|p| p.choice.as_ref());
+    let number = |name: &str| match choice(name) {
+        None => Ok(None),
+        Some(Parameter::Int64(n)) if *n >= 0 => Ok(Some(n.unsigned_abs())),
+        Some(Parameter::Uint64(n)) => Ok(Some(*n)),
+        Some(_) => Err(Failure::invalid(format!("the parameter {name} must be a non-negative integer"))),
+    };
+    let region = match choice("shared_memory_region") {
+        None => return Ok(None),
+        Some(Parameter::String(name)) => name,
+        Some(_) => return Err(Failure::invalid(format!("{tensor}: shared_memory_region must be a name"))),
+    };
+    let size = number("shared_memory_byte_size")?;
+    let size = size.ok_or_else(|| Failure::invalid(format!("{tensor}: shared_memory_byte_size is needed")))?;
+    regions.slot(tensor, region, number("shared_memory_offset")?.unwrap_or(0), size).map(Some)
+}
+
 async fn infer(app: Arc<App>, q: ModelInferRequest, timeout: Option<Duration>) -> Answered<ModelInferResponse> {
     let served = app.find(&q.model_name, &Selector::parse(Some(&q.model_version))?).await?;
+    let slots = q.inputs.iter().map(|t| slot(&t.name, &t.parameters, &app.regions));
+    let slots = slots.collect::<Answered<Vec<Option<Slot>>>>()?;
     let is_raw = !q.raw_input_contents.is_empty();
-    if is_raw && q.raw_input_contents.len() != q.inputs.len() {
-        return Err(Failure::invalid("raw_input_contents must hold every input"));
+    if is_raw && q.raw_input_contents.len() != slots.iter().filter(|s| s.is_none()).count() {
+        return Err(Failure::invalid("raw_input_contents must hold every input that is not in shared memory"));
     }
+    let mut raw = q.raw_input_contents.iter();
     let mut inputs = Vec::with_capacity(q.inputs.len());
-    for (i, tensor) in q.inputs.iter().enumerate() {
+    for (tensor, slot) in q.inputs.iter().zip(slots) {
         let dtype = wire::dtype(&tensor.datatype)?;
-        let value = if is_raw {
-            Input::new(&tensor.name, dtype, &tensor.shape, Data::Pieces(vec![q.raw_input_contents[i].clone()]))?
+        let value = if let Some(slot) = slot {
+            if tensor.contents.is_some() {
+                return Err(Failure::invalid(format!("{}: either contents or shared memory", tensor.name)));
+            }
+            Input::new(&tensor.name, dtype, &tensor.shape, slot.read(&tensor.name)?)?
+        } else if let Some(own) = raw.next() {
+            Input::new(&tensor.name, dtype, &tensor.shape, Data::Pieces(vec![own.clone()]))?
         } else {
             let bytes = contents(&tensor.name, dtype, tensor.contents.as_ref())?;
             Input::new(&tensor.name, dtype, &tensor.shape, bytes.into())?
@@ -181,16 +237,26 @@ async fn infer(app: Arc<App>, q: ModelInferRequest, timeout: Option<Duration>) -
     let own = number("timeout").filter(|t| *t > 0).map(Duration::from_micros);
     let timeout = [own, timeout].into_iter().flatten().min();
     let priority = number("priority").map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
-    let answer = app.infer(&served, Query { inputs, timeout, priority }, None).await?;
-    respond(&served, &answer, q)
+    let asked = q.outputs.iter().map(|o| Ok((o.name.clone(), slot(&o.name, &o.parameters, &app.regions)?)));
+    let asked = asked.collect::<Answered<Requested>>()?;
+    let (answer, _counted) = app.infer(&served, Query { inputs, timeout, priority }, None).await?;
+    respond(&served, &answer, q.id, asked)
 }
 
-fn respond(served: &Served, answer: &crate::answer::Answer, q: ModelInferRequest) -> Answered<ModelInferResponse> {
+/// The outputs that a request asks for, each with its place in shared memory, if it has one; none: all.
+type Requested = Vec<(String, Option<Slot>)>;
+
+fn respond(
+    served: &Served,
+    answer: &crate::answer::Answer,
+    id: String,
+    asked: Requested,
+) -> Answered<ModelInferResponse> {
     let specs = &served.model.signature().outputs;
-    let all = || specs.iter().map(|s| s.name.clone()).collect();
-    let names: Vec<String> = if q.outputs.is_empty() { all() } else { q.outputs.into_iter().map(|o| o.name).collect() };
+    let all = || specs.iter().map(|s| (s.name.clone(), None)).collect();
+    let asked: Requested = if asked.is_empty() { all() } else { asked };
     let (mut outputs, mut raw) = (Vec::new(), Vec::new());
-    for name in names {
+    for (name, slot) in asked {
         let index = specs.iter().position(|s| s.name == name);
         let index = index.ok_or_else(|| Failure::invalid(format!("{} has no output {name:?}", served.name)))?;
         let (shape, bytes) = answer.output(index);
@@ -198,8 +264,19 @@ fn respond(served: &Served, answer: &crate::answer::Answer, q: ModelInferRequest
         let datatype = wire::datatype(dtype)
             .ok_or_else(|| Failure::invalid(format!("{name}: the protocol has no type for {dtype}")))?;
         let shape = shape.iter().map(|d| *d as i64).collect();
-        outputs.push(InferTensor { name, datatype: datatype.into(), shape, ..InferTensor::default() });
-        raw.push(answer.shared(index).unwrap_or_else(|| bytes::Bytes::copy_from_slice(bytes)));
+        let mut parameters = HashMap::new();
+        if let Some(slot) = slot {
+            slot.write(&name, bytes)?;
+            let mut set = |name: &str, value| parameters.insert(name.into(), InferParameter { choice: Some(value) });
+            set("shared_memory_region", Parameter::String(slot.region.name.clone()));
+            set("shared_memory_offset", Parameter::Int64(slot.offset as i64));
+            set("shared_memory_byte_size", Parameter::Int64(bytes.len() as i64));
+            // Outputs and their contents have the same places.
+            raw.push(bytes::Bytes::new());
+        } else {
+            raw.push(answer.shared(index).unwrap_or_else(|| bytes::Bytes::copy_from_slice(bytes)));
+        }
+        outputs.push(InferTensor { name, datatype: datatype.into(), shape, parameters, contents: None });
     }
     let sizes = answer.padded.iter().map(|(name, size)| (name.clone(), *size));
     let sizes = std::iter::once(("batch_size".to_string(), answer.batch_size)).chain(sizes);
@@ -207,7 +284,7 @@ fn respond(served: &Served, answer: &crate::answer::Answer, q: ModelInferRequest
     Ok(ModelInferResponse {
         model_name: served.name.clone(),
         model_version: served.version.to_string(),
-        id: q.id,
+        id,
         parameters: sizes.map(number).collect(),
         outputs,
         raw_output_contents: raw,

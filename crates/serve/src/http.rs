@@ -27,8 +27,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Extensions of the protocol that the server knows.
-pub const EXTENSIONS: [&str; 5] =
+const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "model_repository", "model_configuration", "statistics", "schedule_policy"];
+
+/// Extensions of the protocol that this server knows.
+pub(crate) fn extensions(app: &App) -> Vec<&'static str> {
+    EXTENSIONS.into_iter().chain(app.regions.is_on().then_some("system_shared_memory")).collect()
+}
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// Bytes that are read of a request that was refused, and for how long.
@@ -66,6 +71,15 @@ fn routes() -> Router<Arc<App>> {
         .route("/v1/models/{name}", get(tensorflow_status).post(predict))
         .route("/v1/models/{name}/versions/{version}", get(tensorflow_status).post(predict))
         .route("/v1/models/{name}/labels/{label}", get(tensorflow_status).post(predict))
+        .route("/v2/systemsharedmemory/status", get(regions))
+        .route("/v2/systemsharedmemory/region/{name}/status", get(regions))
+        .route("/v2/systemsharedmemory/region/{name}/register", post(register))
+        .route("/v2/systemsharedmemory/region/{name}/unregister", post(unregister))
+        .route("/v2/systemsharedmemory/unregister", post(unregister))
+        // Clients ask for none to be left before they begin.
+        .route("/v2/cudasharedmemory/status", get(|| async { json_response(&json!([])) }))
+        .route("/v2/cudasharedmemory/unregister", post(|| async { json_response(&json!({})) }))
+        .route("/v2/cudasharedmemory/region/{name}/register", post(register_cuda))
         .route("/inference.GRPCInferenceService/{method}", any(grpc::call));
     for path in ["/health", "/health/ready", "/v2/health/ready"] {
         router = router.route(path, get(ready));
@@ -137,8 +151,42 @@ async fn ready(State(app): Held) -> Answered<Response> {
     }
 }
 
-async fn server_metadata() -> Response {
-    json_response(&json!({ "name": "talweg", "version": env!("CARGO_PKG_VERSION"), "extensions": EXTENSIONS }))
+async fn server_metadata(State(app): Held) -> Response {
+    json_response(&json!({ "name": "talweg", "version": env!("CARGO_PKG_VERSION"), "extensions": extensions(&app) }))
+}
+
+/// Triton's `GET /v2/systemsharedmemory[/region/NAME]/status`.
+async fn regions(State(app): Held, Path(names): Names) -> Answered<Response> {
+    let found = app.regions.status(names.get("name").map(String::as_str))?;
+    Ok(json_response(&found.iter().map(|region| region.json()).collect()))
+}
+
+/// Triton's `POST /v2/systemsharedmemory/region/NAME/register`.
+async fn register(State(app): Held, Path(names): Names, request: Request) -> Answered<Response> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        key: String,
+        #[serde(default)]
+        offset: u64,
+        byte_size: u64,
+    }
+    let (head, body) = request.into_parts();
+    let (mut body, _) = read_body(&app, &head.headers, body, None).await?;
+    let body = body.take_joined(body.len()).unwrap_or_default();
+    let bad = |e| Failure::invalid(format!("a region needs a key and a byte_size: {e}"));
+    let Asked { key, offset, byte_size } = serde_json::from_slice(&body).map_err(bad)?;
+    app.regions.register(&names["name"], &key, offset, byte_size)?;
+    Ok(json_response(&json!({})))
+}
+
+/// Triton's `POST /v2/systemsharedmemory[/region/NAME]/unregister`.
+async fn unregister(State(app): Held, Path(names): Names) -> Response {
+    app.regions.unregister(names.get("name").map(String::as_str));
+    json_response(&json!({}))
+}
+
+async fn register_cuda() -> Failure {
+    Failure::invalid("CUDA shared memory is not supported: register system shared memory")
 }
 
 fn selector(names: &BTreeMap<String, String>) -> Answered<Selector> {
@@ -292,7 +340,7 @@ async fn reserve(
     let length = number(&head.headers, header::CONTENT_LENGTH).unwrap_or(0).min(app.options.body_max);
     // Numbers as text say little about how many there are.
     let bytes = json.map_or(0, |json| length.saturating_sub(json));
-    match app.reserve(served, bytes) {
+    match app.reserve(served, bytes, None) {
         Ok(ticket) => Ok((ticket, head.headers, body)),
         Err(failure) => {
             discard(&head.headers, body).await;
@@ -345,8 +393,8 @@ async fn infer(State(app): Held, Path(names): Names, request: Request) -> Answer
     }
     let (ticket, headers, body) = reserve(&app, &served, request, json_length).await?;
     let (body, ticket) = read_body(&app, &headers, body, ticket).await?;
-    let (query, wanted) = rest::decode(&served, body, json_length)?;
-    let answer = app.infer(&served, query, ticket).await?;
+    let (query, wanted) = rest::decode(&served, body, json_length, &app.regions)?;
+    let (answer, _counted) = app.infer(&served, query, ticket).await?;
     let encoded = rest::encode(&served, &answer, &wanted)?;
     let kind = if encoded.json_length.is_some() { "application/octet-stream" } else { "application/json" };
     let mut response = text_response(kind, Vec::new());
@@ -371,7 +419,7 @@ async fn predict(State(app): Held, Path(mut names): Names, request: Request) -> 
     let (mut body, ticket) = read_body(&app, &headers, body, ticket).await?;
     let body = body.take_joined(body.len()).unwrap_or_default();
     let (query, is_row) = rest::decode_predict(&served, &body)?;
-    let answer = app.infer(&served, query, ticket).await?;
+    let (answer, _counted) = app.infer(&served, query, ticket).await?;
     let text = rest::encode_predict(&served, &answer, is_row)?;
     Ok(packed(&headers, text_response("application/json", Vec::new()), text.into_bytes(), Vec::new()))
 }

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::attended::Attended;
 use crate::connection::{Connection, End};
 use crate::http::{peer_router, router};
+use crate::stamped::{Arrival, Plain, Stamped};
 use crate::write_timeout::WriteTimeout;
 use axum::Router;
 use bytes::Bytes;
@@ -14,11 +15,11 @@ use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -54,6 +55,32 @@ pub struct Server {
     app: Arc<App>,
     listeners: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
+    unix: Option<(UnixListener, SocketFile)>,
+}
+
+/// The file of a Unix domain socket, removed when the server ends.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Without it, the next server of this path finds that nobody listens there.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A socket at this path, in place of one that a server has left that is gone.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let bound = UnixListener::bind(path);
+    let is_taken = bound.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AddrInUse);
+    let is_left = || {
+        let refused = std::os::unix::net::UnixStream::connect(path).map_err(|e| e.kind());
+        matches!(refused, Err(io::ErrorKind::ConnectionRefused))
+    };
+    if is_taken && is_left() {
+        std::fs::remove_file(path)?;
+        return UnixListener::bind(path);
+    }
+    bound
 }
 
 impl Server {
@@ -64,7 +91,14 @@ impl Server {
             let bound = TcpListener::bind(address).await;
             listeners.push(bound.map_err(|e| io::Error::new(e.kind(), format!("{address}: {e}")))?);
         }
-        Ok(Server { app, listeners, tls })
+        Ok(Server { app, listeners, tls, unix: None })
+    }
+    /// Listens at a Unix domain socket, too, without TLS: for clients of the same machine, as far as the permissions of the
+    /// file allow. The file is removed in the end.
+    pub fn listen_unix(&mut self, path: &Path) -> io::Result<()> {
+        let bound = bind_unix(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        self.unix = Some((bound, SocketFile(path.into())));
+        Ok(())
     }
     /// Serves sockets that another process has bound.
     pub fn adopt(app: Arc<App>, sockets: Vec<std::net::TcpListener>, tls: Option<TlsAcceptor>) -> io::Result<Server> {
@@ -72,7 +106,8 @@ impl Server {
             socket.set_nonblocking(true)?;
             TcpListener::from_std(socket)
         };
-        Ok(Server { app, listeners: sockets.into_iter().map(adopt).collect::<io::Result<_>>()?, tls })
+        let listeners = sockets.into_iter().map(adopt).collect::<io::Result<_>>()?;
+        Ok(Server { app, listeners, tls, unix: None })
     }
     /// The addresses that were bound, with the ports that the system chose.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
@@ -82,13 +117,19 @@ impl Server {
     /// Serves until `ended` completes, then drains: unready at once, no new connections, open requests are answered
     /// within the time that the options allow. Returns whether all of them were.
     pub async fn run(self, ended: impl Future<Output = ()>) -> bool {
-        let Server { app, listeners, tls } = self;
+        let Server { app, listeners, tls, unix } = self;
         let routes = Routes { router: router(app.clone()), app: Some(app.clone()) };
         let (stop, stopped) = watch::channel(false);
         let mut accepting = tokio::task::JoinSet::new();
         for listener in listeners {
+            let listener = Listener::Tcp(listener);
             accepting.spawn(accept(listener, routes.clone(), tls.clone(), app.room.clone(), stopped.clone()));
         }
+        let _file = unix.map(|(listener, file)| {
+            let listener = Listener::Unix(listener);
+            accepting.spawn(accept(listener, routes.clone(), None, app.room.clone(), stopped.clone()));
+            file
+        });
         let caretaker = tokio::spawn(caretake(app.clone()));
         let peers = app.options.peers.as_ref().map(|p| tokio::spawn(accept_peers(p.socket(p.own), app.clone())));
         ended.await;
@@ -149,8 +190,33 @@ struct Routes {
     app: Option<Arc<App>>,
 }
 
+/// Where clients connect.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A client that has connected.
+enum Stream {
+    Tcp(Stamped),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let _ = stream.set_nodelay(true);
+                Ok(Stream::Tcp(Stamped::new(stream)))
+            }
+            Listener::Unix(listener) => Ok(Stream::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
 async fn accept(
-    listener: TcpListener,
+    listener: Listener,
     routes: Routes,
     tls: Option<TlsAcceptor>,
     room: Arc<Semaphore>,
@@ -166,20 +232,20 @@ async fn accept(
         let Ok(permit) = permit else { break };
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(stream) => stream,
                 // Too many open files: others must close first.
                 Err(_) => { tokio::time::sleep(Duration::from_millis(10)).await; continue }
             },
             _ = stopped.changed() => break,
         };
-        let _ = stream.set_nodelay(true);
         let (routes, builder, watcher, tls) = (routes.clone(), builder.clone(), graceful.watcher(), tls.clone());
         let stopped = stopped.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            match tls {
-                None => connection(stream, routes, &builder, watcher, stopped).await,
-                Some(tls) => {
+            match (stream, tls) {
+                (Stream::Unix(stream), _) => connection(Plain(stream), routes, &builder, watcher, stopped).await,
+                (Stream::Tcp(stream), None) => connection(stream, routes, &builder, watcher, stopped).await,
+                (Stream::Tcp(stream), Some(tls)) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
                         connection(stream, routes, &builder, watcher, stopped).await;
                     }
@@ -199,7 +265,7 @@ where
     let (_stop, stopped) = watch::channel(false);
     let graceful = GracefulShutdown::new();
     let routes = Routes { router: router(app.clone()), app: Some(app) };
-    connection(stream, routes, &builder(), graceful.watcher(), stopped).await;
+    connection(Plain(stream), routes, &builder(), graceful.watcher(), stopped).await;
 }
 
 async fn connection<S>(
@@ -209,7 +275,7 @@ async fn connection<S>(
     watcher: hyper_util::server::graceful::Watcher,
     stopped: watch::Receiver<bool>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let limit = routes.app.as_ref().map_or(WRITE_TIMEOUT, |app| app.options.write_timeout);
     let mut stream = WriteTimeout::new(stream, limit);
@@ -238,7 +304,8 @@ pub async fn serve_routes(
 ) -> bool {
     let (stop, stopped) = watch::channel(false);
     let room = Arc::new(Semaphore::new(connections_max));
-    let accepting = tokio::spawn(accept(listener, Routes { router, app: None }, tls, room, stopped));
+    let routes = Routes { router, app: None };
+    let accepting = tokio::spawn(accept(Listener::Tcp(listener), routes, tls, room, stopped));
     ended.await;
     let _ = stop.send(true);
     tokio::time::timeout(drain, accepting).await.is_ok()

@@ -2,6 +2,7 @@
 //! many requests a second, whether or not answers come). Only an open loop shows what a queue does: a closed loop slows
 //! down with the server.
 
+use crate::client::{Socket, connect, host_of};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 /// What load to put on a server.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// `HOST:PORT`.
+    /// `HOST:PORT` or `unix:PATH`.
     pub host: String,
     /// An API key.
     pub key: Option<String>,
@@ -48,7 +48,7 @@ impl Load {
     fn message(&self) -> Bytes {
         let length = self.body.len();
         let mut out =
-            format!("POST {} HTTP/1.1\r\nhost: {}\r\ncontent-length: {length}\r\n", self.path, self.address());
+            format!("POST {} HTTP/1.1\r\nhost: {}\r\ncontent-length: {length}\r\n", self.path, host_of(self.address()));
         for (name, value) in &self.headers {
             out += &format!("{name}: {value}\r\n");
         }
@@ -63,7 +63,7 @@ impl Load {
 /// A connection, kept open, that knows as much of HTTP as counting answers takes.
 #[derive(Default)]
 struct Connection {
-    stream: Option<TcpStream>,
+    stream: Option<Box<dyn Socket>>,
     buffer: Vec<u8>,
 }
 
@@ -86,12 +86,11 @@ impl Connection {
                 done => return done,
             }
         }
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        let stream = connect(address).await?;
         self.exchange(stream, message).await
     }
 
-    async fn exchange(&mut self, mut stream: TcpStream, message: &[u8]) -> io::Result<u16> {
+    async fn exchange(&mut self, mut stream: Box<dyn Socket>, message: &[u8]) -> io::Result<u16> {
         self.buffer.clear();
         stream.write_all(message).await?;
         let bad = |e: &str| io::Error::new(io::ErrorKind::InvalidData, e);

@@ -71,6 +71,10 @@ pub struct Stats {
     pub infer_us: AtomicU64,
     /// Time to hand out the results.
     pub output_us: AtomicU64,
+    /// Time from the last byte of a request in its socket to the queue.
+    pub receive_us: AtomicU64,
+    /// Time from the end of a batch to the write of its answers.
+    pub send_us: AtomicU64,
     /// Answers from the cache.
     pub cache_hits: AtomicU64,
     /// Requests that the cache did not know.
@@ -100,6 +104,8 @@ impl Default for Stats {
             input_us: zero(),
             infer_us: zero(),
             output_us: zero(),
+            receive_us: zero(),
+            send_us: zero(),
             cache_hits: zero(),
             cache_misses: zero(),
             programs: zero(),
@@ -112,9 +118,8 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts an answer.
-    pub fn answered(&self, us: u64) {
-        self.success.fetch_add(1, Relaxed);
+    /// Counts the time of an answer, once it was written.
+    pub fn written(&self, us: u64) {
         self.request_us.fetch_add(us, Relaxed);
         self.latency.record(us);
     }
@@ -169,6 +174,8 @@ pub struct Labeled {
     pub version: u64,
     /// Requests that wait or run.
     pub pending: usize,
+    /// What admission keeps free of the latency target.
+    pub margin_us: u64,
     /// The counters.
     pub stats: Arc<Stats>,
 }
@@ -194,7 +201,7 @@ impl Requests {
 }
 
 type Read = fn(&Stats) -> u64;
-const COUNTERS: [(&str, &str, Read); 14] = [
+const COUNTERS: [(&str, &str, Read); 16] = [
     ("nv_inference_request_success", "Requests that were answered", |s| s.success.load(Relaxed)),
     ("nv_inference_count", "Rows that were computed", |s| s.rows.load(Relaxed)),
     ("nv_inference_exec_count", "Batches that ran", |s| s.executions.load(Relaxed)),
@@ -205,6 +212,8 @@ const COUNTERS: [(&str, &str, Read); 14] = [
     ("nv_inference_compute_output_duration_us", "Time to hand out results", |s| s.output_us.load(Relaxed)),
     ("nv_cache_num_hits_per_model", "Answers from the response cache", |s| s.cache_hits.load(Relaxed)),
     ("nv_cache_num_misses_per_model", "Requests unknown to the response cache", |s| s.cache_misses.load(Relaxed)),
+    ("talweg_receive_duration_us", "Time from a request in its socket to the queue", |s| s.receive_us.load(Relaxed)),
+    ("talweg_send_duration_us", "Time from the end of a batch to the write of an answer", |s| s.send_us.load(Relaxed)),
     ("talweg_padding_rows", "Rows of padding that were computed", |s| s.padding.load(Relaxed)),
     ("talweg_compiled_programs", "Programs that were compiled", |s| s.programs.load(Relaxed)),
     ("talweg_compile_duration_us", "Time to compile programs", |s| s.compile_us.load(Relaxed)),
@@ -237,6 +246,11 @@ pub fn exposition(models: &[Labeled], requests: &Requests, is_ready: bool) -> St
     head(&mut out, "nv_inference_pending_request_count", "Requests that wait or run", "gauge");
     for m in models {
         let _ = writeln!(out, "nv_inference_pending_request_count{{{}}} {}", labels(m), m.pending);
+    }
+    let margin = "talweg_admission_margin_us";
+    head(&mut out, margin, "What admission keeps free of the latency target", "gauge");
+    for m in models {
+        let _ = writeln!(out, "{margin}{{{}}} {}", labels(m), m.margin_us);
     }
     head(&mut out, "talweg_request_duration_seconds", "Time of answered requests", "histogram");
     for m in models {

@@ -42,6 +42,7 @@ fn schemas() -> Value {
     let (count, flag) = (json!({ "type": "integer", "minimum": 0 }), json!({ "type": "boolean" }));
     let parameters = json!({ "type": "object", "additionalProperties": true, "properties": {
         "timeout": count, "priority": count, "binary_data_size": count, "binary_data": flag, "binary_data_output": flag,
+        "shared_memory_region": string, "shared_memory_offset": count, "shared_memory_byte_size": count,
     } });
     let datatype = json!({ "type": "string", "enum": [
         "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64"
@@ -75,6 +76,7 @@ fn schemas() -> Value {
             "model_name": string, "model_version": string, "id": string, "parameters": parameters,
             "outputs": list("Tensor")
         })),
+        "Region": object(&["key", "byte_size"], json!({ "key": string, "offset": count, "byte_size": count })),
         "PredictRequest": { "type": "object", "properties": {
             "instances": { "type": "array", "items": {} }, "inputs": {}, "signature_name": string
         } },
@@ -94,6 +96,15 @@ pub fn document() -> Value {
         "/v2/repository/models/{name}/load": { "post": operation("Load or reload a model", &["name"], None, "Any") },
         "/v2/repository/models/{name}/unload": { "post": operation("Unload a model", &["name"], None, "Any") },
         "/v2/models/stats": { "get": operation("Counters of all models", &[], None, "Any") },
+        "/v2/systemsharedmemory/status": { "get": operation("Regions of shared memory", &[], None, "List") },
+        "/v2/systemsharedmemory/unregister": { "post": operation("Forget all regions", &[], None, "Any") },
+        "/v2/systemsharedmemory/region/{name}/status": { "get": operation("A region", &["name"], None, "List") },
+        "/v2/systemsharedmemory/region/{name}/register": {
+            "post": operation("Register shared memory of the same machine", &["name"], Some("Region"), "Any")
+        },
+        "/v2/systemsharedmemory/region/{name}/unregister": {
+            "post": operation("Forget a region", &["name"], None, "Any")
+        },
         "/v1/models/{name}": { "get": operation("TensorFlow Serving: states of versions", &["name"], None, "Any") },
         "/v1/models/{name}:predict": {
             "post": operation("TensorFlow Serving: predict", &["name"], Some("PredictRequest"), "PredictResponse")

@@ -92,6 +92,7 @@ pub fn sum_metrics(texts: &[String]) -> String {
             {
                 match family.1.iter_mut().find(|(k, _)| k == key) {
                     Some((_, sum)) if key == "talweg_ready" => *sum = sum.min(value),
+                    Some((_, most)) if key.starts_with("talweg_admission_margin_us") => *most = most.max(value),
                     Some((_, sum)) => *sum += value,
                     None => family.1.push((key.to_string(), value)),
                 }

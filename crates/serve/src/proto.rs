@@ -245,3 +245,29 @@ pub struct ModelStatisticsResponse {
     #[prost(message, repeated, tag = "1")]
     pub model_stats: Vec<ModelStatistics>,
 }
+
+/// The request of `SystemSharedMemoryStatus` and `SystemSharedMemoryUnregister`; without a name it means all.
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionRequest {
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
+/// A region of shared memory; also the request of `SystemSharedMemoryRegister`.
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionStatus {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub key: String,
+    #[prost(uint64, tag = "3")]
+    pub offset: u64,
+    #[prost(uint64, tag = "4")]
+    pub byte_size: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionStatuses {
+    #[prost(map = "string, message", tag = "1")]
+    pub regions: HashMap<String, RegionStatus>,
+}

@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::app::Query;
 use crate::failure::{Answered, Failure};
 use crate::input::{Input, Pieces};
+use crate::regions::{Regions, Slot};
 use crate::served::Served;
 use crate::wire;
 use bytes::Bytes;
@@ -53,14 +54,37 @@ struct Parameters {
     binary_data: Option<Value>,
     timeout: Option<Value>,
     priority: Option<Value>,
+    shared_memory_region: Option<Value>,
+    shared_memory_offset: Option<Value>,
+    shared_memory_byte_size: Option<Value>,
+}
+
+impl Parameters {
+    /// The place of a tensor in shared memory, if it has one.
+    fn slot(&self, tensor: &str, regions: &Regions) -> Answered<Option<Slot>> {
+        let Some(region) = &self.shared_memory_region else { return Ok(None) };
+        let bad = || Failure::invalid(format!("{tensor}: shared_memory_region must be a name"));
+        let region = region.as_str().ok_or_else(bad)?;
+        let size = number("shared_memory_byte_size", &self.shared_memory_byte_size)?;
+        let size = size.ok_or_else(|| Failure::invalid(format!("{tensor}: shared_memory_byte_size is needed")))?;
+        let offset = number("shared_memory_offset", &self.shared_memory_offset)?.unwrap_or(0);
+        regions.slot(tensor, region, offset, size).map(Some)
+    }
+}
+
+/// How an output is to be written.
+enum Form {
+    Json,
+    Binary,
+    Shared(Slot),
 }
 
 /// How the answer is to be written.
 #[derive(Default)]
 pub struct Wanted {
     id: Option<String>,
-    /// Outputs by name, each with whether it is binary; none: all.
-    outputs: Option<Vec<(String, bool)>>,
+    /// Outputs by name; none: all.
+    outputs: Option<Vec<(String, Form)>>,
     is_binary: bool,
 }
 
@@ -91,7 +115,12 @@ fn flag(name: &str, value: &Option<Value>) -> Answered<Option<bool>> {
 }
 
 /// A request from its body. `json_length` is the header `Inference-Header-Content-Length`.
-pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> Answered<(Query, Wanted)> {
+pub fn decode(
+    served: &Served,
+    mut body: Pieces,
+    json_length: Option<usize>,
+    regions: &Regions,
+) -> Answered<(Query, Wanted)> {
     if json_length == Some(0) {
         return decode_raw(served, body);
     }
@@ -101,18 +130,23 @@ pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> 
     let mut inputs = Vec::with_capacity(request.inputs.len());
     for tensor in request.inputs {
         let dtype = wire::dtype(&tensor.datatype)?;
-        let value = match (tensor.data, &tensor.parameters.binary_data_size) {
-            (None, Some(size)) => {
+        let slot = tensor.parameters.slot(&tensor.name, regions)?;
+        let value = match (tensor.data, &tensor.parameters.binary_data_size, slot) {
+            (None, None, Some(slot)) => Input::new(&tensor.name, dtype, &tensor.shape, slot.read(&tensor.name)?)?,
+            (None, Some(size), None) => {
                 let size = size.as_u64().and_then(|s| usize::try_from(s).ok());
                 let short = || Failure::invalid(format!("{}: binary_data_size is beyond the body", tensor.name));
                 let own = size.and_then(|s| body.take_tensor(s)).ok_or_else(short)?;
                 Input::new(&tensor.name, dtype, &tensor.shape, own)?
             }
-            (Some(data), None) => {
+            (Some(data), None, None) => {
                 let parsed = wire::parse(&tensor.name, dtype, data.get())?;
                 Input::new(&tensor.name, dtype, &tensor.shape, parsed.bytes.into())?
             }
-            _ => return Err(Failure::invalid(format!("{}: either data or binary_data_size is needed", tensor.name))),
+            _ => {
+                let e = "one of data, binary_data_size and shared_memory_region is needed";
+                return Err(Failure::invalid(format!("{}: {e}", tensor.name)));
+            }
         };
         inputs.push((tensor.name, value));
     }
@@ -122,8 +156,16 @@ pub fn decode(served: &Served, mut body: Pieces, json_length: Option<usize>) -> 
     let own = &request.parameters;
     let is_binary = flag("binary_data_output", &own.binary_data_output)?.unwrap_or(false);
     let output = |o: OutputTensor| {
-        let own = flag("binary_data", &o.parameters.binary_data)?.unwrap_or(is_binary);
-        Ok((o.name, own))
+        let own = flag("binary_data", &o.parameters.binary_data)?;
+        let form = match o.parameters.slot(&o.name, regions)? {
+            Some(_) if own == Some(true) => {
+                return Err(Failure::invalid(format!("{}: either binary_data or shared_memory_region", o.name)));
+            }
+            Some(slot) => Form::Shared(slot),
+            None if own.unwrap_or(is_binary) => Form::Binary,
+            None => Form::Json,
+        };
+        Ok((o.name, form))
     };
     let outputs = request.outputs.map(|all| all.into_iter().map(output).collect::<Answered<_>>()).transpose()?;
     let timeout = number("timeout", &own.timeout)?.filter(|t| *t > 0).map(Duration::from_micros);
@@ -157,13 +199,15 @@ pub fn encode(served: &Served, answer: &Answer, wanted: &Wanted) -> Answered<Enc
         let index = specs.iter().position(|s| s.name == name);
         index.ok_or_else(|| Failure::invalid(format!("{} has no output {name:?}", served.name)))
     };
-    let outputs: Vec<(usize, bool)> = match &wanted.outputs {
-        None => (0..specs.len()).map(|i| (i, wanted.is_binary)).collect(),
-        Some(asked) => asked.iter().map(|(n, b)| Ok((find(n)?, *b))).collect::<Answered<_>>()?,
+    let usual = if wanted.is_binary { Form::Binary } else { Form::Json };
+    let outputs: Vec<(usize, &Form)> = match &wanted.outputs {
+        None => (0..specs.len()).map(|i| (i, &usual)).collect(),
+        Some(asked) => asked.iter().map(|(n, form)| Ok((find(n)?, form))).collect::<Answered<_>>()?,
     };
+    let is_binary = |form: &Form| matches!(form, Form::Binary);
     let values: Vec<(Vec<usize>, &[u8])> = outputs.iter().map(|(i, _)| answer.output(*i)).collect();
-    let copied = |((i, is_binary), (_, bytes)): (&(usize, bool), &(Vec<usize>, &[u8]))| {
-        if *is_binary && answer.shared(*i).is_none() { bytes.len() } else { 0 }
+    let copied = |((i, form), (_, bytes)): (&(usize, &Form), &(Vec<usize>, &[u8]))| {
+        if is_binary(form) && answer.shared(*i).is_none() { bytes.len() } else { 0 }
     };
     let copied: usize = outputs.iter().zip(&values).map(copied).sum();
     let mut text = String::with_capacity(256 * (outputs.len() + 1) + copied);
@@ -181,7 +225,7 @@ pub fn encode(served: &Served, answer: &Answer, wanted: &Wanted) -> Answered<Enc
         let _ = write!(text, ":{size}");
     }
     text.push_str("},\"outputs\":[");
-    for (k, ((index, is_binary), (shape, bytes))) in outputs.iter().zip(&values).enumerate() {
+    for (k, ((index, form), (shape, bytes))) in outputs.iter().zip(&values).enumerate() {
         let (name, dtype) = (&specs[*index].name, answer.outputs[*index].dtype());
         let datatype = wire::datatype(dtype)
             .ok_or_else(|| Failure::invalid(format!("{name}: the protocol has no type for {dtype}")))?;
@@ -191,18 +235,28 @@ pub fn encode(served: &Served, answer: &Answer, wanted: &Wanted) -> Answered<Enc
         for (axis, size) in shape.iter().enumerate() {
             let _ = write!(text, "{}{size}", if axis > 0 { "," } else { "" });
         }
-        if *is_binary {
-            let _ = write!(text, "],\"parameters\":{{\"binary_data_size\":{}}}}}", bytes.len());
-        } else {
-            text.push_str("],\"data\":");
-            wire::flat(&mut text, dtype, bytes);
-            text.push('}');
+        match form {
+            Form::Binary => {
+                let _ = write!(text, "],\"parameters\":{{\"binary_data_size\":{}}}}}", bytes.len());
+            }
+            Form::Json => {
+                text.push_str("],\"data\":");
+                wire::flat(&mut text, dtype, bytes);
+                text.push('}');
+            }
+            Form::Shared(slot) => {
+                slot.write(name, bytes)?;
+                text.push_str("],\"parameters\":{\"shared_memory_region\":");
+                quote(&mut text, &slot.region.name);
+                let (offset, len) = (slot.offset, bytes.len());
+                let _ = write!(text, ",\"shared_memory_offset\":{offset},\"shared_memory_byte_size\":{len}}}}}");
+            }
         }
     }
     text.push_str("]}");
-    let json_length = outputs.iter().any(|(_, b)| *b).then_some(text.len());
+    let json_length = outputs.iter().any(|(_, form)| is_binary(form)).then_some(text.len());
     let (mut body, mut tail) = (text.into_bytes(), Vec::new());
-    for ((index, _), (_, bytes)) in outputs.iter().zip(&values).filter(|((_, is_binary), _)| *is_binary) {
+    for ((index, _), (_, bytes)) in outputs.iter().zip(&values).filter(|((_, form), _)| is_binary(form)) {
         match answer.shared(*index) {
             Some(shared) => tail.push(shared),
             None if tail.is_empty() => body.extend_from_slice(bytes),

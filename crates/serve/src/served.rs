@@ -1,9 +1,11 @@
 //! A version of a model that is being served: what runs it, its load and its counters.
 
-use crate::batcher::{Policy, rung};
+use crate::batcher::{Policy, inside_us, rung};
+use crate::margin::{Margin, Written};
 use crate::metrics::Stats;
 use ir::{Literal, Result};
 use model::{Axis, Model, Prepared, Signature, TensorSpec};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -64,6 +66,23 @@ pub(crate) struct Lane {
     pub batch_rows: AtomicUsize,
     /// The latency that the engine keeps.
     pub target_us: AtomicU64,
+    /// What an answer takes from the engine to the socket, smoothed.
+    pub out_us: AtomicU64,
+    /// What admission keeps free of the target.
+    pub margin_us: AtomicU64,
+    margin: Mutex<Margin>,
+}
+
+impl Lane {
+    /// Counts an answer that the engine had at `done_us`.
+    pub fn written(&self, policy: &Policy, done_us: u64, answer: Written) {
+        let (out_us, before_us) = (answer.written_us.saturating_sub(done_us), self.out_us.load(Ordering::Relaxed));
+        // Of two threads at once, one counts.
+        self.out_us.store((15 * before_us + out_us) / 16, Ordering::Relaxed);
+        let target_us = inside_us(policy.latency_us.max(self.target_us.load(Ordering::Relaxed)));
+        let margin_us = self.margin.lock().record(answer, target_us, policy.late_permille);
+        self.margin_us.store(margin_us, Ordering::Relaxed);
+    }
 }
 
 /// Bytes of a row of all inputs, where every row has as many.
@@ -138,6 +157,10 @@ impl Served {
     /// How long it has not been used.
     pub fn idle_us(&self) -> u64 {
         now_us().saturating_sub(self.last_used_us.load(Ordering::Relaxed))
+    }
+    /// What admission keeps free of the latency target, at most of all engines.
+    pub fn margin_us(&self) -> u64 {
+        self.lanes.iter().map(|l| l.margin_us.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
     /// Requests that wait or run.
     pub fn pending(&self) -> usize {

@@ -1,8 +1,9 @@
 //! Admission: room in the queue of an engine, held from the moment that the head of a request was read. So bodies that are
 //! still on their way and requests that are being decoded count as much as those that the engine already has.
 
-use crate::batcher::{Asked, FullBatch, Load, admit};
+use crate::batcher::{Admitted, Asked, FullBatch, Load, admit};
 use crate::failure::{Answered, Failure, Kind};
+use crate::margin::Written;
 use crate::served::{Served, now_us};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -92,6 +93,7 @@ pub struct Ticket {
     pub(crate) lane: usize,
     /// When the request came to the server.
     pub(crate) arrived_us: u64,
+    is_refusable: bool,
     rows: usize,
     bytes: usize,
     /// Work in the backlog, unless it runs.
@@ -100,21 +102,24 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Takes room, or refuses at once.
+    /// Takes room for a request that came at this time, as far as that is known, or refuses it at once.
     pub(crate) fn take(
         served: &Arc<Served>,
         shared: &Arc<Shared>,
         lane: usize,
         front: &Front,
         asked: Asked,
+        arrived_us: Option<u64>,
     ) -> Answered<Ticket> {
         let front_us = front.lag_us();
-        admitted(served, shared, lane, front_us, asked)?;
+        let arrived_us = arrived_us.unwrap_or_else(|| now_us().saturating_sub(front_us).max(1));
+        let Admitted { is_refusable } = admitted(served, shared, lane, front_us, arrived_us, asked)?;
         let mut ticket = Ticket {
             served: served.clone(),
             shared: shared.clone(),
             lane,
-            arrived_us: now_us().saturating_sub(front_us).max(1),
+            arrived_us,
+            is_refusable,
             rows: 0,
             bytes: 0,
             work_us: 0,
@@ -134,10 +139,20 @@ impl Ticket {
         let is_more = asked.rows > self.rows;
         self.set(Asked { rows: 0, bytes: 0 });
         if is_more {
-            admitted(&self.served, &self.shared, self.lane, front.lag_us(), asked)?;
+            let admitted = admitted(&self.served, &self.shared, self.lane, front.lag_us(), self.arrived_us, asked)?;
+            self.is_refusable = admitted.is_refusable;
         }
         self.set(asked);
         Ok(())
+    }
+    /// States that the rest of the request came at this time: what a client takes to send it is no latency of the server.
+    pub(crate) fn completed(&mut self, us: u64) {
+        self.arrived_us = self.arrived_us.max(us);
+    }
+    /// What counts the answer.
+    pub(crate) fn receipt(&self) -> Receipt {
+        let (served, lane) = (self.served.clone(), Some(self.lane));
+        Receipt { served, lane, arrived_us: self.arrived_us, done_us: 0, is_refusable: self.is_refusable }
     }
 
     fn set(&mut self, Asked { rows, bytes }: Asked) {
@@ -176,7 +191,53 @@ impl Drop for Ticket {
     }
 }
 
-fn admitted(served: &Served, shared: &Shared, lane: usize, front_us: u64, asked: Asked) -> Answered<()> {
+/// Counts an answer when it is dropped: once the answer was written, or would have been if the client read it. Held from
+/// when there is an answer.
+pub struct Receipt {
+    served: Arc<Served>,
+    /// The engine; `None` if the cache has answered.
+    lane: Option<usize>,
+    arrived_us: u64,
+    /// When the engine had the answer.
+    done_us: u64,
+    is_refusable: bool,
+}
+
+impl Receipt {
+    /// Of an answer of the cache.
+    pub(crate) fn cached(served: &Arc<Served>, arrived_us: u64) -> Receipt {
+        Receipt { served: served.clone(), lane: None, arrived_us, done_us: 0, is_refusable: false }
+    }
+    /// Of an answer that the engine had at this time.
+    pub(crate) fn done(self, done_us: u64) -> Counted {
+        Counted(Receipt { done_us, ..self })
+    }
+}
+
+/// A receipt of an answer that there is.
+pub struct Counted(Receipt);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Receipt { served, lane, arrived_us, done_us, is_refusable } = &self.0;
+        let written_us = now_us();
+        served.stats.written(written_us.saturating_sub(*arrived_us));
+        if let Some(lane) = lane {
+            served.stats.send_us.fetch_add(written_us.saturating_sub(*done_us), Relaxed);
+            let answer = Written { arrived_us: *arrived_us, written_us, is_refusable: *is_refusable };
+            served.lanes[*lane].written(&served.policy, *done_us, answer);
+        }
+    }
+}
+
+fn admitted(
+    served: &Served,
+    shared: &Shared,
+    lane: usize,
+    front_us: u64,
+    arrived_us: u64,
+    asked: Asked,
+) -> Answered<Admitted> {
     let own = &served.lanes[lane];
     let load = Load {
         requests: own.requests.load(Relaxed),
@@ -191,6 +252,9 @@ fn admitted(served: &Served, shared: &Shared, lane: usize, front_us: u64, asked:
         },
         target_us: own.target_us.load(Relaxed),
         front_us,
+        waited_us: now_us().saturating_sub(arrived_us),
+        out_us: own.out_us.load(Relaxed),
+        margin_us: own.margin_us.load(Relaxed),
     };
     admit(&served.policy, &load, asked).map_err(|refusal| {
         let seconds = refusal.retry_us.div_ceil(1_000_000);

@@ -1,6 +1,7 @@
 //! A stream whose writes fail when the client reads nothing for too long. Without it, such a client would keep a connection
 //! and the memory of its answer for ever.
 
+use crate::stamped::Arrival;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -32,6 +33,12 @@ impl<S> WriteTimeout<S> {
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: Arrival> Arrival for WriteTimeout<S> {
+    fn arrived_us(&self) -> Option<u64> {
+        self.stream.arrived_us()
     }
 }
 

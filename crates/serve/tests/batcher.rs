@@ -104,7 +104,7 @@ fn simulate(policy: Policy, rate: f64, seconds: f64, seed: u64) -> Outcome {
                     assert!(refusal.retry_us > 0);
                     out.refused += 1;
                 }
-                Ok(()) => {
+                Ok(_) => {
                     id += 1;
                     waiting.insert(id, now);
                     let entry = Entry { id, group: 0, rows: 1, priority: 16, arrived_us: now, deadline_us: None };

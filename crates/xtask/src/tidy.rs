@@ -99,6 +99,7 @@ const UNSAFE: &[&str] = &[
     "crates/py/src/foreign.rs",
     "crates/py/src/interrupt.rs",
     "crates/py/src/site.rs",
+    "crates/serve/src/stamped.rs",
     "crates/testkit/src/allocations.rs",
 ];
 

@@ -34,6 +34,13 @@ pub struct Options {
     /// A second port, for clients that expect gRPC on its own.
     #[arg(long)]
     grpc_port: Option<u16>,
+    /// A Unix domain socket to listen at besides, for clients of the same machine. No TLS is spoken there.
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Let clients of the same machine register files of /dev/shm, of the server's user, and name tensors in them instead
+    /// of sending them (Triton's system shared memory).
+    #[arg(long)]
+    shared_memory: bool,
     /// The latency that 99 of 100 requests keep; batches grow as far as this allows.
     #[arg(long, default_value_t = 25.0)]
     latency_ms: f64,
@@ -164,6 +171,7 @@ fn options(o: &Options) -> Result<serve::Options> {
         cache_bytes: o.cache_mb << 20,
         is_logging: o.access_log,
         keys,
+        shared_memory: o.shared_memory.then(|| PathBuf::from("/dev/shm")),
         ..serve::Options::default()
     })
 }
@@ -191,6 +199,10 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
     if !o.host.is_loopback() && o.keys.is_none() && o.member.is_none() {
         eprintln!("talweg serve: {} is open to other machines, and no key is asked for (--keys)", o.host);
     }
+    if o.processes() > 1 && (o.shared_memory || o.unix.is_some()) {
+        // A region would be known to the process alone that was asked to register it.
+        return Err(Error::value("--shared-memory and --unix need a single process: leave out --processes"));
+    }
     if o.processes() > 1 && o.member.is_none() {
         return processes::run(o, program, args);
     }
@@ -213,7 +225,8 @@ pub fn run(o: &Options, program: &Program, args: &[OsString]) -> Result<()> {
         let server = match o.member {
             Some(_) => Server::adopt(app.clone(), processes::inherited(o)?, tls)?,
             None => {
-                let server = Server::bind(app.clone(), &o.addresses(), tls).await?;
+                let mut server = Server::bind(app.clone(), &o.addresses(), tls).await?;
+                o.unix.as_ref().map(|path| server.listen_unix(path)).transpose()?;
                 for address in server.addresses()? {
                     let seconds = began.elapsed().as_secs_f64();
                     println!("{ready} models at {}://{address}/ after {seconds:.2} s", o.scheme());

@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The load to put on a server.
 #[derive(clap::Args)]
 pub struct BenchOptions {
-    /// The server.
+    /// The server; `unix:PATH` is a Unix domain socket.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000")]
     server: String,
     /// The model.
@@ -47,9 +47,54 @@ pub struct BenchOptions {
     /// Seed of the arrival times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Put the inputs into shared memory instead of sending them; the server needs `--shared-memory`.
+    #[arg(long)]
+    shared_memory: bool,
     /// An API key.
     #[arg(long)]
     key: Option<String>,
+}
+
+/// Inputs in shared memory, and the region that the server knows. The file vanishes with it.
+struct Shared {
+    path: std::path::PathBuf,
+    name: String,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Shared {
+    /// Writes and registers the inputs; returns the body of a request for them.
+    async fn new(client: &mut Client, inputs: &[(String, Literal)]) -> Result<(Shared, Vec<u8>)> {
+        let name = format!("talweg-bench-{}", std::process::id());
+        let shared = Shared { path: std::path::Path::new("/dev/shm").join(&name), name };
+        let (mut tensors, mut all) = (Vec::new(), Vec::new());
+        for (input, l) in inputs {
+            let datatype =
+                serve::wire::datatype(l.dtype()).ok_or_else(|| failed(format!("{input}: cannot be sent")))?;
+            tensors.push(serde_json::json!({
+                "name": input, "shape": l.shape().dims(), "datatype": datatype,
+                "parameters": {
+                    "shared_memory_region": shared.name, "shared_memory_offset": all.len(),
+                    "shared_memory_byte_size": l.bytes().len(),
+                },
+            }));
+            all.extend_from_slice(l.bytes());
+        }
+        std::fs::write(&shared.path, &all).map_err(|e| failed(format!("{}: {e}", shared.path.display())))?;
+        let region = serde_json::json!({ "key": format!("/{}", shared.name), "offset": 0, "byte_size": all.len() });
+        shared.post(client, "register", &region).await?;
+        let body = serde_json::json!({ "inputs": tensors, "parameters": { "binary_data_output": true } });
+        Ok((shared, body.to_string().into_bytes()))
+    }
+    async fn post(&self, client: &mut Client, verb: &str, body: &serde_json::Value) -> Result<()> {
+        let path = format!("/v2/systemsharedmemory/region/{}/{verb}", self.name);
+        client.post(&path, body).await.map(drop).map_err(failed)
+    }
 }
 
 /// Runs a model in this process, one batch after the other: throughput in rows, and latency percentiles.
@@ -101,7 +146,13 @@ pub fn bench(o: &BenchOptions) -> Result<()> {
             let shape: Vec<usize> = sizes.enumerate().map(free).collect();
             inputs.push((tensor["name"].as_str().unwrap_or("").to_string(), Literal::zeros(dtype, shape)));
         }
-        let (length, body) = request_body(&inputs).map_err(failed)?;
+        let (shared, length, body) = if o.shared_memory {
+            let (shared, body) = Shared::new(&mut client, &inputs).await?;
+            (Some(shared), body.len(), body.into())
+        } else {
+            let (length, body) = request_body(&inputs).map_err(failed)?;
+            (None, length, body)
+        };
         let load = Load {
             host: o.server.clone(),
             key: o.key.clone(),
@@ -115,7 +166,11 @@ pub fn bench(o: &BenchOptions) -> Result<()> {
             latency: seconds(o.latency_ms / 1e3, "--latency-ms")?,
             seed: o.seed,
         };
-        Ok::<_, Error>(load::run(load).await)
+        let report = load::run(load).await;
+        if let Some(shared) = shared {
+            shared.post(&mut client, "unregister", &serde_json::json!({})).await?;
+        }
+        Ok::<_, Error>(report)
     })?;
     println!("{report}");
     Ok(())
