@@ -73,6 +73,7 @@ def output(command):
 
 def measure(program, folder, out, *flags):
     folder, rounds = pathlib.Path(folder), []
+    loads = {name: load for name, load in LOAD.items() if (folder / name).exists()}
     os.environ["TALWEG_DEVICE"] = DEVICE
     for directory in folder.glob("*/1"):
         fill(directory)
@@ -85,11 +86,11 @@ def measure(program, folder, out, *flags):
     here = lambda name, rows: output([*bench, name, "--rows", rows, "--seconds", SECONDS, "--here", folder / name / "1"])
     there = lambda name, clients, rows, s: output([*bench, name, "--clients", clients, "--rows", rows, "--seconds", s])
     try:
-        for name, (_, clients, rows) in LOAD.items():
+        for name, (_, clients, rows) in loads.items():
             there(name, clients, rows, 12)  # compiles the batch sizes
         for _ in range(ROUNDS):
             r = {}
-            for name, (batches, clients, rows) in LOAD.items():
+            for name, (batches, clients, rows) in loads.items():
                 alone = {b: here(name, b) for b in batches}
                 full = there(name, clients, rows, SECONDS)
                 r[name] = {"here": {b: a["throughput"] for b, a in alone.items()}, "server": full["throughput"] * rows, "load": full}
@@ -100,13 +101,13 @@ def measure(program, folder, out, *flags):
     pathlib.Path(out).mkdir(parents=True, exist_ok=True)
     (pathlib.Path(out) / "serve.json").write_text(json.dumps(result, indent=1))
     print("| model | in process, rows/s | server | of in process | p50, ms | p99, ms |\n|---|---:|---:|---:|---:|---:|")
-    for name in LOAD:
+    for name in loads:
         best = [max(r[name]["here"].values()) for r in rounds]
         served = [r[name]["server"] for r in rounds]
         m = statistics.median
-        loads = [r[name]["load"] for r in rounds]
+        reports = [r[name]["load"] for r in rounds]
         print(f"| {name} | {m(best):,.0f} | {m(served):,.0f} | {m([s / b for s, b in zip(served, best)]):.2f} | "
-              f"{m([x['p50_ms'] for x in loads]):.1f} | {m([x['p99_ms'] for x in loads]):.1f} |")
+              f"{m([x['p50_ms'] for x in reports]):.1f} | {m([x['p99_ms'] for x in reports]):.1f} |")
     print(f"start to ready: {result['start_seconds']:.1f} s")
 
 

@@ -7,6 +7,8 @@
 //! The front end decides about admission by itself, from what the engine publishes: a request that must be refused
 //! does not wait for the running batch.
 
+mod join;
+
 use crate::answer::Answer;
 use crate::batcher::{Asked, Batch, Batcher, Entry, Step};
 use crate::failure::{Answered, Failure, Kind};
@@ -14,7 +16,7 @@ use crate::input::Input;
 use crate::programs::Programs;
 use crate::served::{Run, Served, now_us};
 use crate::ticket::{Front, Shared, Ticket};
-use ir::{Bytes, Literal};
+use join::{alone, join};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -96,9 +98,18 @@ const PATROL_MANY: usize = 64;
 /// but this often.
 const PATROL_MANY_US: u64 = 2_000;
 
-/// How long an engine looks for the next request before it sleeps: longer than a client of the same machine takes to read
-/// an answer and to ask again.
+/// How long an engine looks for the next request before it sleeps, at least: longer than a client of the same machine takes
+/// to read an answer and to ask again.
 const LOOK_US: u64 = 200;
+/// It looks for longer after a batch that took long, whose requests are larger and whose threads sleep deeper: for one of so
+/// many parts of what the batch took,
+const LOOK_PARTS: u64 = 20;
+/// up to this.
+const LOOK_MAX_US: u64 = 1_000;
+/// How often the threads of the model are kept from sleeping meanwhile: they look for work for longer than this.
+const AWAKE_US: u64 = 100;
+/// Only those of a model that takes this long.
+const AWAKE_MIN_US: u64 = 1_000;
 /// How often models that were unloaded are looked for while no request comes.
 const IDLE_PATROL: Duration = Duration::from_secs(1);
 
@@ -110,8 +121,14 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors.
-    pub fn start(lane: usize, parts: Option<usize>, front: Arc<Front>) -> std::io::Result<Engine> {
+    /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors. `keep_awake` keeps the
+    /// threads that run models from sleeping for a while.
+    pub fn start(
+        lane: usize,
+        parts: Option<usize>,
+        front: Arc<Front>,
+        keep_awake: Option<fn()>,
+    ) -> std::io::Result<Engine> {
         let (sender, receiver) = sync_channel(CHANNEL_MAX);
         let (orders, compiler) = channel::<Order>();
         let shared = Arc::new(Shared::default());
@@ -129,6 +146,8 @@ impl Engine {
                 queues: HashMap::new(),
                 next_id: 0,
                 ran_us: 0,
+                took_us: 0,
+                keep_awake,
                 busy_since_us: None,
                 patrolled_us: 0,
             };
@@ -167,7 +186,7 @@ impl Engine {
         }
         // A single request waits for no other, and to measure wakes another thread.
         if self.shared.jobs.load(Relaxed) > 0 {
-            self.front.probe();
+            self.front.probe(arrived_us.is_some());
         }
         Ticket::take(served, &self.shared, self.lane, &self.front, asked, arrived_us)
     }
@@ -301,6 +320,10 @@ struct State {
     next_id: u64,
     /// When the last batch ended, or when a request was announced.
     ran_us: u64,
+    /// What the model took in the last batch.
+    took_us: u64,
+    /// Keeps the threads that run models from sleeping.
+    keep_awake: Option<fn()>,
     /// When the last batch ended, if the engine has not waited since: what lies between two batches is part of their cost.
     busy_since_us: Option<u64>,
     patrolled_us: u64,
@@ -346,21 +369,38 @@ impl State {
 
     /// Looks for a message before the thread sleeps: to wake it costs more than a small model. Other threads go first.
     fn look(&self, receiver: &Receiver<Message>) -> Option<Message> {
-        let until = self.ran_us + LOOK_US;
-        while now_us() < until {
+        let mut woken_us = self.ran_us;
+        loop {
+            let now = now_us();
+            if now >= self.ran_us + (self.took_us / LOOK_PARTS).clamp(LOOK_US, LOOK_MAX_US) {
+                return None;
+            }
             match receiver.try_recv() {
                 Ok(message) => return Some(message),
                 Err(_) => std::thread::yield_now(),
             }
+            if now >= woken_us + AWAKE_US {
+                self.wake();
+                woken_us = now;
+            }
         }
-        None
+    }
+
+    /// Keeps the threads of a model that runs for long from sleeping. Those of a small one cost more than they save.
+    fn wake(&self) {
+        if let Some(keep_awake) = self.keep_awake.filter(|_| self.took_us >= AWAKE_MIN_US) {
+            keep_awake();
+        }
     }
 
     /// Whether to go on.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Stop => return false,
-            Message::Soon => self.ran_us = now_us(),
+            Message::Soon => {
+                self.wake();
+                self.ran_us = now_us();
+            }
             Message::Job(job) => self.enqueue(job),
             Message::Order(order) => {
                 if self.queue(&order.served).ordered.insert(order.sizes.clone()) {
@@ -467,7 +507,7 @@ impl State {
             }
             match plan.step {
                 Step::Run(batch) => {
-                    execute(queue, &batch, &self.to, self.busy_since_us);
+                    self.took_us = execute(queue, &batch, &self.to, self.busy_since_us);
                     self.ran_us = now_us();
                     self.busy_since_us = Some(self.ran_us);
                     return Step::Run(batch);
@@ -488,8 +528,9 @@ impl Queue {
     }
 }
 
-/// Runs a batch and answers its requests. It costs what passes since `busy_since_us`, if that is stated.
-fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Option<u64>) {
+/// Runs a batch and answers its requests; returns how long the model took. The batch costs what passes since
+/// `busy_since_us`, if that is stated.
+fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Option<u64>) -> u64 {
     let shared = &to.shared;
     let jobs: Vec<Box<Job>> = batch.ids.iter().filter_map(|id| queue.jobs.remove(id)).collect();
     let program = queue.programs.get(batch.group, batch.size).expect("a batch has a program").clone();
@@ -553,36 +594,5 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Opti
     lane.target_us.store(queue.batcher.target_us(), Relaxed);
     shared.step_since_us.store(0, Relaxed);
     shared.busy_until_us.store(0, Relaxed);
-}
-
-/// A request by itself, at the size of a batch that failed.
-fn alone(program: &dyn Run, job: &Job, size: usize) -> Answered<Answer> {
-    let rows = job.sizes[0];
-    let outputs = program.run(&join(&[job], size))?;
-    let (outputs, padded) = (Arc::new(outputs), Vec::new());
-    Ok(Answer { outputs, rows: Some(0..rows), batch_size: size, padded, done_us: now_us() })
-}
-
-/// The inputs of some requests, one after the other, repeated up to `size` rows: padding that is like the data cannot
-/// fail where the data do not. This is the one time that the bytes of a request are copied, and a request that is the
-/// whole batch need not be.
-fn join(jobs: &[impl std::ops::Deref<Target = Job>], size: usize) -> Vec<Literal> {
-    let is_alone = !jobs[0].served.model.signature().is_batched || (jobs.len() == 1 && jobs[0].sizes[0] == size);
-    let column = |i: usize| {
-        let first = &jobs[0].inputs[i];
-        if is_alone {
-            return first.to_literal();
-        }
-        let mut shape = first.shape().clone();
-        let row = first.byte_count() / shape[0].max(1);
-        shape.dims_mut()[0] = size;
-        // All of it is written here; a large block is one that an earlier batch has freed.
-        let mut out = Bytes::any(size * row);
-        let bytes = out.as_mut();
-        let at = jobs.iter().fold(0, |at, job| at + job.inputs[i].copy_to(&mut bytes[at..]));
-        let (data, padding) = bytes.split_at_mut(at);
-        padding.chunks_exact_mut(row.max(1)).for_each(|chunk| chunk.copy_from_slice(&data[..row]));
-        Literal::from_buffer(first.dtype(), shape, Arc::new(out))
-    };
-    (0..jobs[0].inputs.len()).map(column).collect()
+    done - joined
 }

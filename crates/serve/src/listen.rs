@@ -63,7 +63,7 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Without it, the next server of this path finds that nobody listens there.
+        // If it stays, the next server of this path finds that no server listens there.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -5,8 +5,12 @@ use crate::batcher::{Admitted, Asked, FullBatch, Load, admit};
 use crate::failure::{Answered, Failure, Kind};
 use crate::margin::Written;
 use crate::served::{Served, now_us};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
 
 /// Measurements that must agree.
 const PROBES: usize = 4;
@@ -28,6 +32,10 @@ impl Lag {
     pub fn least_us(&self) -> u64 {
         self.last_us.iter().map(|us| us.load(Relaxed)).min().unwrap_or(0)
     }
+    /// The mean of the last measurements.
+    pub fn mean_us(&self) -> u64 {
+        self.last_us.iter().map(|us| us.load(Relaxed)).sum::<u64>() / PROBES as u64
+    }
 }
 
 /// The lag of the front end. While it has more to do than its threads can, requests wait in their sockets, where nothing
@@ -36,6 +44,9 @@ impl Lag {
 pub struct Front {
     lag: Lag,
     probed_us: AtomicU64,
+    /// A connection of the server to itself, where sockets do not tell how long requests wait in them; `None` if there is no
+    /// network.
+    canary: OnceCell<Option<TcpStream>>,
 }
 
 /// How often it is measured while requests come.
@@ -44,8 +55,9 @@ const PROBE_US: u64 = 1_000;
 const STALE_US: u64 = 100_000;
 
 impl Front {
-    /// Measures if it is time to. A task that yields runs again after those that were ready before it.
-    pub fn probe(self: &Arc<Front>) {
+    /// Measures if it is time to. Where requests are stamped, a task yields: it runs again after those that were ready
+    /// before it. Else a few bytes take the way of a request, through the network of the system.
+    pub fn probe(self: &Arc<Front>, is_stamped: bool) {
         let (now, last) = (now_us(), self.probed_us.load(Relaxed));
         let is_due = now.saturating_sub(last) >= PROBE_US;
         if !is_due || self.probed_us.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
@@ -53,16 +65,47 @@ impl Front {
         }
         let this = self.clone();
         tokio::spawn(async move {
+            let canary = if is_stamped { None } else { this.canary.get_or_init(|| canary(&this)).await.as_ref() };
             let began = now_us();
+            // One that does not take them has not delivered those before: their time will tell.
+            if canary.is_some_and(|stream| stream.try_write(&began.to_le_bytes()).is_ok()) {
+                return;
+            }
             tokio::task::yield_now().await;
             this.lag.record(now_us() - began);
         });
+    }
+    /// What a request has waited in its socket that came just now, as far as measurements tell.
+    pub fn waited_us(&self) -> u64 {
+        let age = now_us().saturating_sub(self.probed_us.load(Relaxed));
+        if age > STALE_US { 0 } else { self.lag.mean_us() }
     }
     /// The time, now.
     pub fn lag_us(&self) -> u64 {
         let age = now_us().saturating_sub(self.probed_us.load(Relaxed));
         if age > STALE_US { 0 } else { self.lag.least_us() }
     }
+}
+
+/// A connection of the server to itself, at whose other end times are recorded as they come.
+async fn canary(front: &Arc<Front>) -> Option<TcpStream> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.ok()?;
+    let near = TcpStream::connect(listener.local_addr().ok()?).await.ok()?;
+    let (mut far, from) = listener.accept().await.ok()?;
+    near.set_nodelay(true).ok()?;
+    // Another process may have been faster to connect.
+    if near.local_addr().ok()? != from {
+        return None;
+    }
+    let front = Arc::downgrade(front);
+    tokio::spawn(async move {
+        let mut stamp = [0; 8];
+        while far.read_exact(&mut stamp).await.is_ok() {
+            let Some(front) = front.upgrade() else { return };
+            front.lag.record(now_us().saturating_sub(u64::from_le_bytes(stamp)));
+        }
+    });
+    Some(near)
 }
 
 /// What an engine publishes.
@@ -112,7 +155,7 @@ impl Ticket {
         arrived_us: Option<u64>,
     ) -> Answered<Ticket> {
         let front_us = front.lag_us();
-        let arrived_us = arrived_us.unwrap_or_else(|| now_us().saturating_sub(front_us).max(1));
+        let arrived_us = arrived_us.unwrap_or_else(|| now_us().saturating_sub(front.waited_us()).max(1));
         let Admitted { is_refusable } = admitted(served, shared, lane, front_us, arrived_us, asked)?;
         let mut ticket = Ticket {
             served: served.clone(),
@@ -270,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn only_a_front_end_that_stays_late_counts() {
         let front = Arc::new(Front::default());
-        front.probe();
+        front.probe(true);
         tokio::task::yield_now().await;
         (0..PROBES).for_each(|_| front.lag.record(9_000));
         assert_eq!(front.lag_us(), 9_000);
@@ -291,12 +334,28 @@ mod tests {
         let front = Arc::new(Front::default());
         // The clock may begin with the first probe, which is then not due.
         for _ in 0..=PROBES {
-            front.probe();
+            front.probe(true);
             for _ in 0..4 {
                 tokio::spawn(async { std::thread::sleep(std::time::Duration::from_millis(1)) });
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         assert!(front.lag_us() >= 3_000, "{}", front.lag_us());
+    }
+
+    /// Bytes that wait in a socket while the front end is busy tell for how long.
+    #[tokio::test]
+    async fn a_canary_measures_what_waits_in_a_socket() {
+        let front = Arc::new(Front::default());
+        for _ in 0..=PROBES {
+            front.probe(false);
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            front.probe(false);
+            tokio::task::yield_now().await;
+            std::thread::sleep(std::time::Duration::from_millis(4));
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert!(front.canary.get().is_some_and(Option::is_some), "there is a loopback network");
+        assert!(front.waited_us() >= 1_000, "{}", front.waited_us());
     }
 }
