@@ -14,6 +14,8 @@
 //! What it does not do: no futures, no jobs side by side, no priorities. A call from
 //! inside a task, in a forked child, or while another thread's job is running, runs its tasks
 //! inline.
+//!
+//! A logical device has a pool of its own ([`within`]), with as many threads as its share.
 
 #![allow(unsafe_code)]
 
@@ -84,6 +86,8 @@ struct Pool {
     lock: Mutex<()>,
     bell: Condvar,
     placement: Placement,
+    /// The threads of a logical device; 0: all.
+    share: AtomicUsize,
 }
 
 // SAFETY: the only field that is not `Sync` by itself is `job.task`. It is written only by the
@@ -94,22 +98,65 @@ unsafe impl Sync for Pool {}
 // SAFETY: the raw pointer in `job.task` is never followed outside the call that stored it.
 unsafe impl Send for Pool {}
 
-static POOL: Pool = Pool {
-    busy: AtomicBool::new(false),
-    gate: AtomicUsize::new(0),
-    inside: AtomicUsize::new(0),
-    job: Job {
-        task: UnsafeCell::new(None),
-        dealt: AtomicUsize::new(0),
-        stretches: [const { Stretch(AtomicU64::new(0)) }; THREADS_MAX],
-        panic: Mutex::new(None),
-    },
-    started: AtomicUsize::new(0),
-    sleepers: AtomicUsize::new(0),
-    lock: Mutex::new(()),
-    bell: Condvar::new(),
-    placement: Placement { caller: AtomicUsize::new(usize::MAX), threads: [const { AtomicI32::new(0) }; THREADS_MAX] },
-};
+static POOL: Pool = Pool::new();
+
+impl Pool {
+    const fn new() -> Pool {
+        Pool {
+            busy: AtomicBool::new(false),
+            gate: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+            job: Job {
+                task: UnsafeCell::new(None),
+                dealt: AtomicUsize::new(0),
+                stretches: [const { Stretch(AtomicU64::new(0)) }; THREADS_MAX],
+                panic: Mutex::new(None),
+            },
+            started: AtomicUsize::new(0),
+            sleepers: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            bell: Condvar::new(),
+            placement: Placement {
+                caller: AtomicUsize::new(usize::MAX),
+                threads: [const { AtomicI32::new(0) }; THREADS_MAX],
+            },
+            share: AtomicUsize::new(0),
+        }
+    }
+    /// The most threads of a job.
+    fn most(&self) -> usize {
+        match self.share.load(Relaxed) {
+            0 => threads(),
+            n => n,
+        }
+    }
+}
+
+/// The pools of logical devices, by number.
+static SHARES: [OnceLock<&'static Pool>; SHARES_MAX] = [const { OnceLock::new() }; SHARES_MAX];
+/// Logical devices with threads of their own at most; others run their tasks inline.
+const SHARES_MAX: usize = 64;
+
+thread_local! {
+    /// The pool of the logical device that this thread runs a program for.
+    static OWN: Cell<Option<&'static Pool>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with the pool of the logical device with this number: `threads` in all, this one included.
+pub fn within(number: usize, threads: usize, f: &mut dyn FnMut()) {
+    struct Restore(Option<&'static Pool>, bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OWN.set(self.0);
+            IS_SHARING.set(self.1);
+        }
+    }
+    let Some(slot) = SHARES.get(number).filter(|_| const { ir::is_linked(THREADS) }) else { return f() };
+    let pool: &'static Pool = slot.get_or_init(|| Box::leak(Box::new(Pool::new())));
+    pool.share.store(threads.clamp(1, THREADS_MAX), Relaxed);
+    let _restore = Restore(OWN.replace(Some(pool)), IS_SHARING.replace(true));
+    f();
+}
 
 /// Keeps workers off the processor of the caller. Systems like to wake a thread where the one runs that wakes it; there
 /// it waits for the end of the job that it should help with.
@@ -252,17 +299,20 @@ pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     if !const { ir::is_linked(THREADS) } {
         return (0..tasks).for_each(f);
     }
-    let threads = threads() / SHARING.load(Relaxed).max(1);
+    let (pool, threads) = match OWN.get() {
+        Some(pool) => (pool, pool.most()),
+        None => (&POOL, threads() / SHARING.load(Relaxed).max(1)),
+    };
     let is_too_many = u32::try_from(tasks).is_err();
     if tasks <= 1 || threads <= 1 || is_too_many || INSIDE_TASK.get() || FORKED.load(Relaxed) {
         return (0..tasks).for_each(f);
     }
-    if POOL.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+    if pool.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         return (0..tasks).for_each(f);
     }
-    POOL.start_workers(threads - 1);
-    let panic = POOL.run(tasks, threads, f);
-    POOL.busy.store(false, Release);
+    pool.start_workers(threads - 1);
+    let panic = pool.run(tasks, threads, f);
+    pool.busy.store(false, Release);
     if let Some(payload) = panic {
         resume_unwind(payload);
     }
@@ -352,7 +402,7 @@ impl Pool {
             // A job of few tasks has work for few: others do not even count themselves, as each that does costs the
             // caller time, unless they were woken for it. Read too early or late, the number only decides who helps.
             let has_own = index + 1 < self.job.dealt.load(Relaxed);
-            if index + 1 >= threads() || !(has_own || was_asleep) {
+            if index + 1 >= self.most() || !(has_own || was_asleep) {
                 continue;
             }
             self.inside.fetch_add(1, SeqCst);
