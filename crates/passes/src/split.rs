@@ -7,7 +7,7 @@
 //! that are no smaller than what they look at, are computed wherever they are read.
 
 use crate::place::{Placement, is_given};
-use ir::{FlatNode, Graph, Literal, Site, Slot, Type};
+use ir::{FlatNode, Graph, Literal, Meaning, Site, Slot, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -144,6 +144,7 @@ fn keys(graph: &Graph, placed: &Placement) -> Vec<Option<(usize, bool, usize)>> 
         let of = |j: usize| placed.device[j].map_or(0, |e| level[j] + usize::from(e != d));
         level[i] = needs.map(of).max().unwrap_or(0);
     }
+    sink(graph, placed, &mut level);
     // What is sent goes first, with all that it needs.
     let mut is_urgent = vec![false; n];
     for (i, node) in graph.nodes.iter().enumerate().rev() {
@@ -162,6 +163,27 @@ fn keys(graph: &Graph, placed: &Placement) -> Vec<Option<(usize, bool, usize)>> 
     }
     let is_late = |i: usize, d: usize| !is_urgent[i] && waiting[&(level[i], d)] > LITTLE;
     (0..n).map(|i| placed.device[i].map(|d| (level[i], is_late(i, d), d))).collect()
+}
+
+/// Moves elementwise nodes, sums and views to the parts that read them: computed early, they would be kept for those.
+fn sink(graph: &Graph, placed: &Placement, level: &mut [usize]) {
+    const NONE: usize = usize::MAX;
+    // The first level that reads a node on its own device; a node that others read stays.
+    let mut first = vec![NONE; level.len()];
+    let mut stays = vec![false; level.len()];
+    graph.outputs.iter().for_each(|s| stays[s.node as usize] = true);
+    for (i, n) in graph.nodes.iter().enumerate().rev() {
+        let Some(d) = placed.device[i] else { continue };
+        let is_light = !matches!(n.op.meaning, Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_));
+        if is_light && !stays[i] && first[i] != NONE && !n.is_ordered() {
+            level[i] = first[i];
+        }
+        for s in &n.inputs {
+            let j = s.node as usize;
+            stays[j] |= placed.device[j].is_some_and(|e| e != d);
+            first[j] = first[j].min(level[i]);
+        }
+    }
 }
 
 /// Whether a node is a view that is no smaller than what it looks at: it is made wherever it is read.

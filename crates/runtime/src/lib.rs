@@ -30,6 +30,6 @@ pub use logical::{
 pub use numerics::check_numerics;
 pub use passes::MemoryUse;
 pub use placed::{Placed, compile_placed};
-pub use placement::{Placement, Placing, place_of, place_with, placement, placing};
+pub use placement::{Origins, Placement, Placing, place_of, place_with, placement, placing};
 pub use profile::{Profile, Share, profile};
 pub use work::{Exchanged, RegionWork, Work, work};

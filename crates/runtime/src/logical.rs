@@ -318,34 +318,35 @@ impl Program for OnShare {
     fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
         let account = &self.device.account;
         account.peak.fetch_max(account.used.load(Relaxed) + self.memory, Relaxed);
-        // Values without another owner are moved, so that their memory may be taken over.
-        let mut is_mine = vec![false; inputs.len()];
-        for (b, is_mine) in inputs.iter_mut().zip(&mut is_mine) {
+        // Values without another owner are moved, so that their memory may be taken over. The others stay as they are.
+        let mut before: Vec<Option<Buffer>> = vec![None; inputs.len()];
+        let mut is_moved = vec![false; inputs.len()];
+        for (k, b) in inputs.iter_mut().enumerate() {
             let Buffer::Device(s) = &*b else { continue };
-            let hosted = s.as_any().downcast_ref::<Hosted>();
-            *b = match hosted {
-                Some(h) if *h.device == *self.device.name => {
-                    *is_mine = true;
-                    let mut value = h.value.lock();
-                    let is_sole = Arc::strong_count(s) == 1 && Arc::strong_count(&h.charge) == 1;
-                    let taken =
-                        if is_sole { std::mem::replace(&mut *value, Literal::nothing()) } else { value.clone() };
-                    drop(value);
-                    Buffer::Host(taken)
+            let own = s.as_any().downcast_ref::<Hosted>().filter(|h| *h.device == *self.device.name);
+            let is_sole = |h: &Hosted| Arc::strong_count(s) == 1 && Arc::strong_count(&h.charge) == 1;
+            let value = match own.filter(|h| is_sole(h)) {
+                Some(h) => {
+                    is_moved[k] = true;
+                    std::mem::replace(&mut *h.value.lock(), Literal::nothing())
                 }
-                _ => Buffer::Host(s.read()?),
+                None => s.read()?,
             };
+            let old = std::mem::replace(b, Buffer::Host(value));
+            before[k] = (!is_moved[k]).then_some(old);
         }
         let share = DeviceShare { number: self.device.number, threads: self.device.threads.load(Relaxed) };
         let mut done = None;
         self.device.inner.within(share, &mut || done = Some(self.program.run(inputs)));
         let done = done.ok_or_else(|| Error::bug("the share of a device ran nothing"));
-        for (b, _) in inputs.iter_mut().zip(&is_mine).filter(|(_, mine)| **mine) {
-            if let Buffer::Host(l) = b {
-                let is_left = l.bytes().len() > 0 || l.count() == 0 && *l.shape() != *Literal::nothing().shape();
-                if is_left {
-                    *b = self.device.hosted(std::mem::replace(l, Literal::nothing()));
-                }
+        for (k, b) in inputs.iter_mut().enumerate() {
+            if let Some(old) = before[k].take() {
+                *b = old;
+            } else if let (Buffer::Host(l), true) = (&mut *b, is_moved[k]) {
+                let value = std::mem::replace(l, Literal::nothing());
+                // Nothing is left of what was overwritten.
+                let is_left = !value.bytes().is_empty() || *value.shape() != *Literal::nothing().shape();
+                *b = if is_left { self.device.hosted(value) } else { Buffer::Host(value) };
             }
         }
         Ok(done??

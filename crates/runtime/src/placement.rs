@@ -61,12 +61,29 @@ pub struct Placing {
     pub places: Vec<Place>,
 }
 
-/// What is to be placed: `None` where one device computes everything. `graph` has the nodes of what was collected; `homes`
+/// Which values a collected graph came from, without holding on to them.
+#[derive(Default)]
+pub struct Origins {
+    /// By input: the node, and the variable that it reads.
+    leaves: Vec<(u64, Option<u64>)>,
+    /// By node; 0 for inputs.
+    nodes: Vec<u64>,
+}
+
+impl From<&Collected> for Origins {
+    fn from(c: &Collected) -> Origins {
+        let var = |v: &Value| if let Source::Read(var) = v.node().source() { Some(var.id()) } else { None };
+        let leaves = c.leaves.iter().map(|v| (v.node().id(), var(v))).collect();
+        Origins { leaves, nodes: c.nodes.iter().map(|n| n.as_ref().map_or(0, |n| n.id())).collect() }
+    }
+}
+
+/// What is to be placed: `None` where one device computes everything. `graph` has the nodes of what was collected `from`; `homes`
 /// are the devices that its inputs live on, and `current` is the device of what has no constraint.
 ///
 /// # Errors
 /// For more than 64 devices.
-pub fn placing(c: &Collected, graph: &Graph, current: &Engine, homes: &[Option<String>]) -> Result<Option<Placing>> {
+pub fn placing(from: &Origins, graph: &Graph, current: &Engine, homes: &[Option<String>]) -> Result<Option<Placing>> {
     let mut asked: Vec<&'static Engine> = Vec::new();
     let mut is_colocated = false;
     for n in graph.nodes.iter().filter(|n| n.site.place != 0 && n.op != &ir::INPUT && n.op != &ir::CONST) {
@@ -105,7 +122,7 @@ pub fn placing(c: &Collected, graph: &Graph, current: &Engine, homes: &[Option<S
     let engines = names.iter().map(|n| current.named(n)).collect::<Result<Vec<_>>>()?;
     let mut numbers = Numbers { engines: &engines, places: Vec::new(), of: FxHashMap::default() };
     let mut graph = graph.clone();
-    numbers.write(c, &mut graph);
+    numbers.write(from, &mut graph);
     let places = numbers.places;
     Ok(Some(Placing { graph, engines, places }))
 }
@@ -140,7 +157,7 @@ impl Numbers<'_> {
         number
     }
     /// Writes numbers into the lines of a graph.
-    fn write(&mut self, c: &Collected, graph: &mut Graph) {
+    fn write(&mut self, from: &Origins, graph: &mut Graph) {
         let asked: Vec<u32> = graph.nodes.iter().map(|n| n.site.place).collect();
         let mut targets: Vec<(u32, usize)> = Vec::new();
         for (i, n) in graph.nodes.iter_mut().enumerate() {
@@ -150,15 +167,15 @@ impl Numbers<'_> {
                 _ => 0,
             };
         }
-        let leaves = graph.inputs.iter().zip(&c.leaves);
+        let leaves = graph.inputs.iter().zip(&from.leaves);
         for place in asked.iter().enumerate().filter(|(i, _)| graph.nodes[*i].op != &ir::INPUT).map(|(_, p)| *p) {
             let Some(Known::With(node, var)) = known(place) else { continue };
             if targets.iter().any(|(p, _)| *p == place) {
                 continue;
             }
-            let is_var = |v: &Value| matches!(v.node().source(), Source::Read(o) if var == Some(o.id()));
-            let leaf = leaves.clone().find(|(_, v)| v.node().id() == node || is_var(v)).map(|(&i, _)| i as usize);
-            let inner = || c.nodes.iter().position(|n| n.as_ref().is_some_and(|n| n.id() == node));
+            let is_it = |(n, v): &(u64, Option<u64>)| *n == node || var.is_some() && *v == var;
+            let leaf = leaves.clone().find(|(_, l)| is_it(l)).map(|(&i, _)| i as usize);
+            let inner = || from.nodes.iter().position(|n| *n == node);
             if let Some(at) = leaf.or_else(inner) {
                 targets.push((place, at));
             }

@@ -1,9 +1,8 @@
 //! What becomes of a graph on its way to the device, as text.
 
-use ir::Collected;
 use passes::place::Holding;
 use passes::{Report, Snapshot, Watch};
-use runtime::{Engine, Placed, Program};
+use runtime::{Engine, Origins, Placed, Program};
 use std::fmt::Write;
 use tensor::{Result, engine};
 
@@ -46,9 +45,8 @@ pub(crate) fn explain_on(engine: &Engine, graph: &ir::Graph, stages: bool) -> Re
 
 /// A graph on logical devices, or on those of the scopes it was made in: their names, and what was compiled.
 fn on_several(engine: &Engine, graph: &ir::Graph, watch: &mut Watch) -> Result<Option<(Vec<String>, Placed)>> {
-    let from = Collected { graph: ir::Graph::new(), leaves: Vec::new(), nodes: Vec::new(), reads: Vec::new() };
     let homes = vec![None; graph.inputs.len()];
-    let Some(found) = runtime::placing(&from, graph, engine, &homes)? else { return Ok(None) };
+    let Some(found) = runtime::placing(&Origins::default(), graph, engine, &homes)? else { return Ok(None) };
     // What is updated is a variable.
     let is_variable = |k: usize| graph.updates.iter().any(|&(i, _)| i as usize == k);
     let held = |k: usize| Holding { home: None, is_variable: is_variable(k) };

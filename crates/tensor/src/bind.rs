@@ -11,7 +11,7 @@ use ops::{engine, generator};
 use parking_lot::Mutex;
 use passes::partition::Inserted;
 use runtime::interrupt::{self, Handling};
-use runtime::{Engine, Placed as SplitProgram, Placement, Program, Revision, placement};
+use runtime::{Engine, Origins, Placed as SplitProgram, Placement, Program, Revision, placement};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -190,7 +190,8 @@ impl Bound {
             });
         }
         let assigned: Vec<Arc<Var>> = assigned.iter().map(|(v, _)| v.clone()).collect();
-        let mut graph = c.graph.clone();
+        let from = Origins::from(&c);
+        let mut graph = c.graph;
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
@@ -209,7 +210,7 @@ impl Bound {
                 Some(sharding)
             }
         };
-        let placing = Placing::new(c, &graph, &inputs, engine, sharding.is_some())?;
+        let placing = Placing::new(from, &graph, &inputs, engine, sharding.is_some())?;
         let mut is_lent = vec![false; assigned.len()];
         lent.iter().for_each(|&(_, a)| is_lent[a] = true);
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();

@@ -1,11 +1,11 @@
 //! A bound graph on several devices: what is known when it is placed, and where its variables live.
 
 use crate::bind::{Input, current};
-use ir::{Buffer, Collected, Error, ErrorKind, Graph, Result};
+use ir::{Buffer, Error, ErrorKind, Graph, Result};
 use parking_lot::Mutex;
 use passes::Watch;
 use passes::place::Holding;
-use runtime::{Engine, Placed, compile_placed, placing};
+use runtime::{Engine, Origins, Placed, compile_placed, placing};
 use std::sync::Arc;
 
 /// Inputs that were captured, by number, in the memory of the device that reads them.
@@ -13,7 +13,8 @@ pub(crate) type Captured = Arc<[(usize, Buffer)]>;
 
 /// How a bound graph is placed.
 pub(crate) struct Placing {
-    collected: Collected,
+    /// The values themselves are not kept: a variable whose old value is held is not updated in place.
+    from: Origins,
     program: Mutex<Option<(Arc<Placed>, Captured)>>,
 }
 
@@ -33,14 +34,13 @@ fn homes(inputs: &[Input]) -> Vec<Option<String>> {
 impl Placing {
     /// `None` where one device computes everything. On a mesh each rank has one device.
     pub fn new(
-        mut c: Collected,
+        from: Origins,
         graph: &Graph,
         inputs: &[Input],
         engine: &'static Engine,
         is_on_mesh: bool,
     ) -> Result<Option<Placing>> {
-        c.graph = Graph::new();
-        let Some(found) = placing(&c, graph, engine, &homes(inputs))? else { return Ok(None) };
+        let Some(found) = placing(&from, graph, engine, &homes(inputs))? else { return Ok(None) };
         if is_on_mesh {
             if runtime::is_divided(engine.device().name()) {
                 // Ranks that share a machine divide it already.
@@ -50,7 +50,7 @@ impl Placing {
             let e = format!("a rank of a mesh computes on one device, but this function has {}", names.join(" and "));
             return Err(Error::new(ErrorKind::Device, e).in_op("device"));
         }
-        Ok(Some(Placing { collected: c, program: Mutex::default() }))
+        Ok(Some(Placing { from, program: Mutex::default() }))
     }
 
     /// The program for variables that live where they do now. Those on the host come to the device that uses them.
@@ -61,7 +61,7 @@ impl Placing {
             return Ok((program.clone(), captured.clone()));
         }
         let lost = || Error::bug("a graph on several devices is now on one");
-        let found = placing(&self.collected, graph, engine, &homes)?.ok_or_else(lost)?;
+        let found = placing(&self.from, graph, engine, &homes)?.ok_or_else(lost)?;
         let number = |h: &Option<String>| found.engines.iter().position(|e| h.as_deref() == Some(e.device().name()));
         let holding = |(i, h): (&Input, &Option<String>)| Holding {
             home: number(h),

@@ -67,14 +67,7 @@ fn an_unknown_device_names_itself_and_the_line() {
 #[test]
 fn what_is_colocated_follows() {
     three();
-    let f = jit(|a: &[Tensor]| {
-        let x = device("cpu:2", || a[0].exp())?;
-        let y = colocate_with(&x, || (&a[1] * 2.0).sin())?;
-        Ok(vec![y])
-    });
     let (a, b) = (numbers([4, 4], 1), numbers([4, 4], 2));
-    // What is not needed is not there to be colocated with.
-    f.call(&[&a, &b]).unwrap();
     let g = jit(|a: &[Tensor]| {
         let x = device("cpu:2", || a[0].exp())?;
         let y = colocate_with(&x, || (&a[1] * 2.0).sin())?;
@@ -86,23 +79,19 @@ fn what_is_colocated_follows() {
 }
 
 #[test]
-fn two_constraints_of_one_group_are_an_error_with_both_lines() {
+fn what_is_colocated_with_a_variable_is_where_it_lives() {
     three();
     let w = Variable::new("w", numbers([2, 2], 3)).unwrap();
     w.to("cpu:1").unwrap();
-    let f = jit(|a: &[Tensor]| {
-        let x = device("cpu:2", || a[0].exp())?;
-        let y = colocate_with(&w.tensor(), || a[0].sin())?;
-        Ok(vec![&y + x])
-    });
+    let f = jit(|a: &[Tensor]| Ok(vec![colocate_with(&w.tensor(), || a[0].sin())? + &w.tensor()]));
     let x = numbers([2, 2], 1);
     f.call(&[&x]).unwrap();
-    let placed = f.placed(&[&x]).unwrap().unwrap();
-    // The variable is not part of the function: nothing to be colocated with.
-    assert_eq!(devices_of(&placed, "sin").len(), 1);
-    let g = jit(|a: &[Tensor]| Ok(vec![colocate_with(&w.tensor(), || a[0].sin())? + &w.tensor()]));
-    g.call(&[&x]).unwrap();
-    assert_eq!(devices_of(&g.placed(&[&x]).unwrap().unwrap(), "sin"), ["cpu:1"]);
+    assert_eq!(devices_of(&f.placed(&[&x]).unwrap().unwrap(), "sin"), ["cpu:1"]);
+    // It moves, and the function with it.
+    w.to("cpu:2").unwrap();
+    f.call(&[&x]).unwrap();
+    assert_eq!(devices_of(&f.placed(&[&x]).unwrap().unwrap(), "sin"), ["cpu:2"]);
+    assert_eq!(w.tensor().device().unwrap(), "cpu:2");
 }
 
 /// A network of two layers with momentum, its layers on two devices by constraint or wherever.

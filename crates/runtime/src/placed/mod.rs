@@ -4,7 +4,7 @@ mod run;
 mod text;
 
 use crate::engine::at_largest;
-use crate::{Device, Engine, Placing, Program, Revision, logical::size, placing};
+use crate::{Device, Engine, Origins, Placing, Program, Revision, logical::size, placing};
 use ir::{Attr, Buffer, Collected, Error, ErrorKind, Graph, Result};
 use passes::place::{Candidate, Holding, Placement, Request, place};
 use passes::split::{From, Output, Split, split};
@@ -101,7 +101,7 @@ pub(crate) fn apart(engine: &Engine, c: &Collected, inputs: &[Buffer]) -> Result
     if !crate::is_logical(first) || names.clone().all(|n| n == first) || !names.all(|n| crate::is_logical(n)) {
         return Ok(None);
     }
-    let Some(placing) = placing(c, &c.graph, engine, &homes)? else { return Ok(None) };
+    let Some(placing) = placing(&Origins::from(c), &c.graph, engine, &homes)? else { return Ok(None) };
     let holding =
         |h: &Option<String>| Holding { home: number(&placing.engines, h.as_deref()), is_variable: h.is_some() };
     let inputs: Vec<Holding> = homes.iter().map(holding).collect();
