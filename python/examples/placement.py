@@ -36,14 +36,16 @@ def train(device_of=None):
 
     x = tw.arange(16 * WIDTH).reshape(16, WIDTH).float() / (16 * WIDTH)
     losses = [float(step(x)) for _ in range(STEPS)]
-    return losses, step.explain(), weights
+    placed = step.explain(x).split("== compiled for")[1]
+    lines = [line for line in placed.splitlines() if line.startswith(("placement", "cpu:", "part", "send"))]
+    return losses, lines, weights
 
 
 def main():
     if not tw.config.logical_devices():
         tw.config.set_logical_devices("cpu", 2, memory_limit=2 << 20)
-    by_hand, text, weights = train(lambda layer: "cpu:0" if layer < LAYERS // 2 else "cpu:1")
-    print("By constraint:", *[line for line in text.splitlines() if not line.startswith(" ")][:20], sep="\n")
+    by_hand, lines, weights = train(lambda layer: "cpu:0" if layer < LAYERS // 2 else "cpu:1")
+    print("By constraint:", *lines, sep="\n")
     print("the weights live on", [str(w.device) for w in weights])
     by_cost, _, weights = train()
     print("by cost they live on", [str(w.device) for w in weights])

@@ -233,9 +233,8 @@ impl Value {
         let is_symbolic = matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
         let buffers = SmallVec::from_elem(None, outs.len());
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let place = if site.place == 0 { PLACE.get() } else { site.place };
-        let origin = if site.origin == 0 { id as u32 } else { site.origin };
-        let site = Site { place, origin, ..site };
+        let or = |own: u32, other: u32| if own == 0 { other } else { own };
+        let site = Site { place: or(site.place, PLACE.get()), origin: or(site.origin, id as u32), ..site };
         Arc::new(Node {
             id,
             source,

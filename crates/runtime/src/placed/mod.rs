@@ -73,7 +73,7 @@ pub fn compile_placed(placing: Placing, inputs: &[Holding], watch: &mut Watch) -
     loop {
         let request = Request { devices: &candidates, places: &places, inputs, refuses: Some(&refuses) };
         let placement = watch.step("place", || place(&graph, &request), |_| Snapshot::Code)?;
-        let cut = watch.step("split", || Ok(split(&graph, &placement, &placement.homes)), |_| Snapshot::Code)?;
+        let cut = watch.step("split_parts", || Ok(split(&graph, &placement, &placement.homes)), |_| Snapshot::Code)?;
         let mut inner = Inner::compile(engines.clone(), &graph, placement, places.clone(), cut, is_inline)?;
         let over = inner.plan_memory(inputs);
         let Some(d) = over else {

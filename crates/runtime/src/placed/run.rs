@@ -68,7 +68,7 @@ struct Run {
 
 struct Table {
     inputs: Vec<Option<Buffer>>,
-    /// By part and result, until nobody reads it any more.
+    /// By part and result, until its last reader has it.
     values: Vec<Vec<Option<Buffer>>>,
     uses: Vec<Vec<usize>>,
     /// Values that were sent, by value and device.
@@ -252,7 +252,7 @@ impl Run {
         }
     }
 
-    /// A value for a part, on its device: moved where nobody else reads it, sent where it is not there yet.
+    /// A value for a part, on its device: moved where no other part reads it, sent where it is not there yet.
     fn take(&self, f: From, p: usize, device: &Arc<dyn Device>) -> Result<Buffer> {
         let lost = || Error::bug("a value was lost between two parts");
         let i = &*self.inner;
