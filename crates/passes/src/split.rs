@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Where a value of a part comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum From {
     /// The input of the whole graph with this number.
     Input(usize),
@@ -307,11 +307,16 @@ impl Split {
                 }
             }
         }
+        let mut uses: FxHashMap<From, usize> = FxHashMap::default();
+        for o in &self.outputs {
+            if let Output::From(f) = o {
+                *uses.entry(*f).or_default() += 1;
+            }
+        }
         for &(k, o) in &graph.updates {
-            let Output::From(From::Part { part, out }) = self.outputs[o as usize] else { continue };
+            let Output::From(f @ From::Part { part, out }) = self.outputs[o as usize] else { continue };
             // A value that is the new one of two variables, or a result besides, has memory of its own.
-            let uses = |from: &Output| matches!(from, Output::From(f) if *f == From::Part { part, out });
-            if self.outputs.iter().filter(|o| uses(o)).count() > 1 {
+            if uses[&f] > 1 {
                 continue;
             }
             let list = readers.get(&(k as usize)).cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A network on two logical devices: its layers by constraint, then wherever the memory of each device has room.
 //! ```text
 //! cargo run --release -p talweg --example placement
-//! TALWEG_LOGICAL_CPUS=2 TALWEG_LOGICAL_CPU_MEMORY=1MiB cargo run --release -p talweg --example placement
+//! TALWEG_LOGICAL_CPUS=2 TALWEG_LOGICAL_CPU_MEMORY=640KiB cargo run --release -p talweg --example placement
 //! ```
 //! It prints where everything is computed, each value that is sent, and losses that are the same bit for bit.
 
@@ -12,7 +12,7 @@ const WIDTH: usize = 128;
 
 fn model() -> talweg::Result<Vec<Variable>> {
     let weight = |l: usize| {
-        let value = |i: usize| ((i * 7919 + l) % 1000) as f32 / 5000.0 - 0.1;
+        let value = |i: usize| ((i * 7919 + l) % 1000) as f32 / 2500.0 - 0.2;
         let all: Vec<f32> = (0..WIDTH * WIDTH).map(value).collect();
         Variable::new(&format!("layer{l}"), Tensor::from(all).reshape([WIDTH, WIDTH]))
     };
@@ -51,7 +51,7 @@ fn train(on: Option<fn(usize) -> &'static str>, steps: usize) -> talweg::Result<
 fn main() -> talweg::Result<()> {
     let steps = if std::env::var_os("TALWEG_QUICK").is_some() { 2 } else { 10 };
     if logical_devices().is_empty() {
-        let limited = LogicalDevice { memory_limit: Some(1 << 20), threads: None };
+        let limited = LogicalDevice { memory_limit: Some(640 << 10), threads: None };
         set_logical_devices("cpu", &[limited; 2])?;
     }
     let (by_hand, text) = train(Some(|l| if l < 4 { "cpu:0" } else { "cpu:1" }), steps)?;

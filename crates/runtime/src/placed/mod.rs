@@ -9,6 +9,7 @@ use ir::{Attr, Buffer, Collected, Error, ErrorKind, Graph, Result};
 use passes::place::{Candidate, Holding, Placement, Request, place};
 use passes::split::{From, Output, Split, split};
 use passes::{Snapshot, Watch};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Times that a graph is placed anew, with less room, until the memory that was planned fits.
@@ -208,34 +209,36 @@ impl Inner {
         let input_bytes = |k: usize| self.graph.nodes[self.graph.inputs[k] as usize].outs[0].bytes();
         let is_resident = |k: usize| inputs[k].is_variable && self.placement.homes[k] == Some(d);
         let resident: usize = (0..inputs.len()).filter(|&k| is_resident(k)).map(input_bytes).sum();
-        // By value: where it appears on the device, where it is last needed, and its size.
-        let mut spans: Vec<(From, usize, usize, usize, bool)> = Vec::new();
+        let is_result: FxHashSet<From> =
+            self.split.outputs.iter().filter_map(|o| if let Output::From(f) = o { Some(*f) } else { None }).collect();
+        // By value: the stretch of the device's parts in which it is held besides what a part needs for itself.
+        let mut spans: FxHashMap<From, (usize, usize, usize)> = FxHashMap::default();
         for (at, &p) in own.iter().enumerate() {
             for (f, ty) in parts[p].inputs.iter().zip(Split::types(&parts[p])) {
-                if matches!(f, From::Input(k) if is_resident(*k)) {
-                    continue;
-                }
-                match spans.iter_mut().find(|s| s.0 == *f) {
-                    Some(s) => s.2 = at,
-                    None => spans.push((*f, at, at, ty.bytes(), false)),
+                if !matches!(f, From::Input(k) if is_resident(*k)) {
+                    spans.entry(*f).or_insert((at, at, ty.bytes())).1 = at + 1;
                 }
             }
             for (out, s) in parts[p].outputs.iter().enumerate() {
                 let f = From::Part { part: p, out };
-                let is_result = self.split.outputs.iter().any(|o| matches!(o, Output::From(g) if *g == f));
-                let end = if is_result { own.len() } else { at };
-                spans.push((f, at, end, self.graph.ty(*s).bytes(), true));
+                let end = if is_result.contains(&f) { own.len() } else { at };
+                spans.insert(f, (at + 1, end, self.graph.ty(*s).bytes()));
             }
         }
+        let mut held = vec![0isize; own.len() + 2];
+        for &(from, to, bytes) in spans.values().filter(|s| s.0 < s.1) {
+            held[from] += bytes as isize;
+            held[to] -= bytes as isize;
+        }
+        let mut live = 0isize;
         let one = |(at, &p): (usize, &usize)| {
             let memory = self.programs[p].as_ref().and_then(|p| p.work()).map(|w| w.memory).unwrap_or_default();
             let given: usize = Split::types(&parts[p]).map(ir::Type::bytes).sum();
             let constants = memory.given.saturating_sub(given);
             let lent: usize = parts[p].lent.iter().map(|&k| input_bytes(k)).sum();
             let in_place = if self.in_place[p] { memory.in_place } else { memory.in_place.saturating_sub(lent) };
-            let is_live = |s: &&(From, usize, usize, usize, bool)| s.1 <= at && at <= s.2 && !(s.4 && s.1 == at);
-            let live: usize = spans.iter().filter(is_live).map(|s| s.3).sum();
-            resident + live + constants + memory.arena + memory.results - in_place
+            live += held[at];
+            resident + live as usize + constants + memory.arena + memory.results - in_place
         };
         own.iter().enumerate().map(one).max().unwrap_or(resident)
     }
