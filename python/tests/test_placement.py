@@ -51,6 +51,7 @@ def test_scopes_are_constraints():
     np.testing.assert_array_equal(z.numpy(), (x @ x).tanh().exp().numpy())
     np.testing.assert_array_equal(np.from_dlpack(y), (x @ x).tanh().numpy())
     text = f.explain(x)
+    assert "== after place" in text and "== after split_parts" in text
     assert "cpu:1 -> cpu:2" in text and "test_placement.py" in text and 'device("cpu:2")' in text
     # Values of several logical devices meet where a graph needs them.
     np.testing.assert_array_equal((y + z).numpy(), y.numpy() + z.numpy())
