@@ -97,6 +97,29 @@ fn layers_go_where_memory_has_room() {
 }
 
 #[test]
+fn a_view_of_a_weight_goes_where_it_is_read() {
+    let mut g = Graph::new();
+    let x = g.input("x", &square(), Site::UNKNOWN);
+    let w: Vec<Slot> = (0..6).map(|_| g.input("w", &square(), Site::UNKNOWN)).collect();
+    let (permute, axes) = (ops::find("permute").unwrap(), ir::Attrs::new().with("axes", &[1usize, 0][..]));
+    let mut y = x;
+    for (l, w) in w.iter().enumerate() {
+        // The view and the product are what one op was expanded to.
+        let site = Site { origin: 1 + l as u32, ..at(3, 0) };
+        let turned = g.push(permute, &[*w], axes.clone(), site).unwrap();
+        y = push(&mut g, "matmul", &[y, turned], site);
+    }
+    // Work besides, so that one device alone is not the answer.
+    let apart = push(&mut g, "matmul", &[x, x], at(4, 0));
+    let more = (0..5).fold(apart, |a, _| push(&mut g, "matmul", &[a, x], at(4, 0)));
+    g.outputs = vec![y, more];
+    let (devices, inputs) = (two(None), variables(6));
+    let placed = place(&g, &Request { devices: &devices, places: &[], inputs: &inputs, refuses: None }).unwrap();
+    assert!(placed.homes[1..].iter().all(|h| *h == placed.homes[1]), "{:?}", placed.homes);
+    assert_ne!(placed.device[more.node as usize], placed.homes[1], "both devices work");
+}
+
+#[test]
 fn gradients_follow_their_op_even_where_lines_are_shared() {
     let mut g = Graph::new();
     let (x, y) = (g.input("x", &square(), Site::UNKNOWN), g.input("y", &square(), Site::UNKNOWN));

@@ -2,7 +2,7 @@
 
 use super::groups::Groups;
 use super::{Holding, Placement, Request, Why, Work, bytes, is_given};
-use ir::{Graph, Type};
+use ir::{Graph, Meaning, Slot, Type};
 
 const UNDECIDED: u32 = u32::MAX;
 
@@ -19,6 +19,10 @@ struct Walk<'a> {
     together: Vec<Work>,
     /// Bytes of the variables of a set, at its root.
     stored: Vec<usize>,
+    /// Views and single numbers that depend on inputs alone: they go where they are first read.
+    waits: Vec<bool>,
+    device: Vec<Option<usize>>,
+    why: Vec<Why>,
     /// Nodes whose value a gradient reads: it is kept until then.
     is_kept: Vec<bool>,
     /// Inputs that are updated: a gradient of their size is kept.
@@ -44,6 +48,9 @@ pub(super) fn walk(graph: &Graph, request: &Request, groups: Groups, work: Vec<W
         decided: vec![UNDECIDED; n],
         together: vec![Work::default(); n],
         stored: vec![0; n],
+        waits: vec![false; n],
+        device: vec![None; n],
+        why: vec![Why::Anywhere; n],
         is_kept: vec![false; n],
         is_updated: vec![false; graph.inputs.len()],
         has: vec![0; n],
@@ -55,16 +62,23 @@ pub(super) fn walk(graph: &Graph, request: &Request, groups: Groups, work: Vec<W
     };
     w.prepare();
     let alone = w.alone();
-    let (mut device, mut why) = (vec![None; n], vec![Why::Anywhere; n]);
-    for i in 0..n {
-        if !is_given(&graph.nodes[i]) {
-            let (d, reason) = match alone {
-                Some(d) if graph.nodes[i].site.place > 0 => (d, Why::Constraint(graph.nodes[i].site.place)),
-                Some(d) => (d, Why::Cost),
-                None => w.choose(i),
-            };
-            w.put(i, d);
-            (device[i], why[i]) = (Some(d), reason);
+    for i in (0..n).filter(|&i| !is_given(&graph.nodes[i])) {
+        let place = graph.nodes[i].site.place;
+        match alone {
+            Some(d) if place > 0 => w.settle(i, d, Why::Constraint(place)),
+            Some(d) => w.settle(i, d, Why::Cost),
+            None if w.may_wait(i) => w.waits[i] = true,
+            None => {
+                let (d, why) = w.choose(i);
+                w.settle(i, d, why);
+            }
+        }
+    }
+    // What only results read.
+    for i in (0..n).filter(|&i| w.waits[i]).collect::<Vec<_>>() {
+        if w.device[i].is_none() {
+            let (d, why) = w.choose(i);
+            w.settle(i, d, why);
         }
     }
     let mut home = |(&i, held): (&u32, &Holding)| {
@@ -75,7 +89,7 @@ pub(super) fn walk(graph: &Graph, request: &Request, groups: Groups, work: Vec<W
     let homes = graph.inputs.iter().zip(request.inputs).map(&mut home).collect();
     let bytes = w.used.iter().zip(&w.transient).map(|(u, t)| u + t).collect();
     let seconds = w.free_at.iter().copied().fold(0.0, f64::max);
-    Placement { device, why, homes, work: w.work, seconds, bytes, considered: w.considered }
+    Placement { device: w.device, why: w.why, homes, work: w.work, seconds, bytes, considered: w.considered }
 }
 
 impl Walk<'_> {
@@ -141,6 +155,47 @@ impl Walk<'_> {
             longest = longest.max(end[i]);
         }
         longest
+    }
+
+    /// Whether a node is decided by what reads it.
+    fn may_wait(&mut self, i: usize) -> bool {
+        let n = &self.graph.nodes[i];
+        let is_small = n.outs.iter().all(|t| t.shape.count() <= 1) && matches!(n.op.meaning, Meaning::Scalar(_));
+        let is_early = |s: &Slot| is_given(self.graph.node(*s)) || self.waits[s.node as usize];
+        if n.site.is_gradient || !(is_small || n.op.is_view()) || !n.inputs.iter().all(is_early) {
+            return false;
+        }
+        let root = self.groups.find(i as u32);
+        self.decided[root as usize] == UNDECIDED && !self.groups.allowed(root).is_power_of_two()
+    }
+
+    /// Puts a node on a device, and before it what waits for its first reader.
+    fn settle(&mut self, i: usize, d: usize, why: Why) {
+        let mut stack = vec![(i, d, why, false)];
+        while let Some((i, d, why, is_ready)) = stack.pop() {
+            if self.device[i].is_some() {
+                continue;
+            }
+            if !is_ready {
+                stack.push((i, d, why, true));
+                for s in &self.graph.nodes[i].inputs {
+                    let j = s.node as usize;
+                    if self.waits[j] && self.device[j].is_none() {
+                        let root = self.groups.find(s.node);
+                        let (allowed, decided) = (self.groups.allowed(root), self.decided[root as usize]);
+                        let to = match decided {
+                            UNDECIDED if allowed >> d & 1 == 1 => d,
+                            UNDECIDED => allowed.trailing_zeros() as usize,
+                            known => known as usize,
+                        };
+                        stack.push((j, to, why, false));
+                    }
+                }
+                continue;
+            }
+            self.put(i, d);
+            (self.device[i], self.why[i]) = (Some(d), why);
+        }
     }
 
     fn choose(&mut self, i: usize) -> (usize, Why) {
@@ -238,6 +293,8 @@ impl Walk<'_> {
                     None if !is_free && !to.is_host => to.latency + size as f64 / to.rate,
                     _ => 0.0,
                 });
+            } else if self.waits[j] && self.has[j] == 0 {
+                ready = ready.max(self.below(j, d));
             } else if self.has[j] != 0 {
                 let from = &self.request.devices[self.has[j].trailing_zeros() as usize];
                 ready = ready.max(self.finish[j] + from.send_s(to, size));
@@ -246,22 +303,52 @@ impl Walk<'_> {
         ready
     }
 
+    /// When what a waiting node looks at is on a device.
+    fn below(&mut self, j: usize, d: usize) -> f64 {
+        let (mut at, mut ready) = (j, 0.0f64);
+        // Views have one input; of numbers, the first tells enough.
+        while let Some(s) = self.graph.nodes[at].inputs.first() {
+            at = s.node as usize;
+            let k = self.input[at];
+            if k != UNDECIDED && self.request.inputs[k as usize].is_variable {
+                let root = self.groups.find(at as u32) as usize;
+                let h = self.decided[root];
+                if h != UNDECIDED && h as usize != d {
+                    let (from, to) = (&self.request.devices[h as usize], &self.request.devices[d]);
+                    ready = from.send_s(to, self.graph.ty(*s).bytes());
+                }
+            }
+            if !self.waits[at] {
+                break;
+            }
+        }
+        ready
+    }
+
+    /// The variable that a waiting view looks at, if it is one.
+    fn looked_at(&self, mut at: usize) -> usize {
+        while self.waits[at] && self.device[at].is_none() && self.graph.nodes[at].op.is_view() {
+            at = self.graph.nodes[at].inputs[0].node as usize;
+        }
+        at
+    }
+
     /// Bytes that a node adds to what a device holds.
     fn needed(&mut self, i: usize, d: usize) -> usize {
         let n = &self.graph.nodes[i];
         let mut sum = 0;
         for s in &n.inputs {
-            let j = s.node as usize;
+            let j = self.looked_at(s.node as usize);
             let k = self.input[j];
-            if self.has[j] >> d & 1 == 1 || self.graph.node(*s).op == &ir::CONST {
+            if self.has[j] >> d & 1 == 1 || self.graph.nodes[j].op == &ir::CONST {
                 continue;
             }
             let size = bytes(self.graph, *s);
             sum += size;
             if k != UNDECIDED && self.request.inputs[k as usize].is_variable {
-                let root = self.groups.find(s.node) as usize;
+                let root = self.groups.find(j as u32) as usize;
                 if self.decided[root] == UNDECIDED {
-                    sum += self.stored[root] - size;
+                    sum += self.stored[root].saturating_sub(size);
                 }
                 sum += if self.is_updated[k as usize] { size } else { 0 };
             }
