@@ -97,7 +97,8 @@ globals().update(_PUBLIC)
 
 from . import cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
 from ._device import device  # noqa: E402
-from ._devices import devices, get_default_device, set_default_device  # noqa: E402
+from . import config  # noqa: E402
+from ._devices import colocate_with, devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._export import Dim, export  # noqa: E402

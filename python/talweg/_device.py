@@ -21,7 +21,8 @@ class device(str):
     """A device, ``"cpu"`` or ``"cuda:0"``; as a scope or decorator, tensors are made there.
 
     What uses a tensor is computed where the tensor is; tensors on the host go wherever they are needed. A device is a
-    string as well: functions take either.
+    string as well: functions take either. Inside a jitted function a scope is a constraint: its ops run on that device,
+    and what they need is sent there (``tw.config.set_logical_devices``, ``tw.colocate_with``).
 
     >>> tw.device("cuda", 1).type, tw.device("cuda:1").index, tw.device("cpu").index
     ('cuda', 1, None)
@@ -107,5 +108,13 @@ def named(where: Any) -> Any:
 
 def _named(where: Any) -> str:
     where = where if isinstance(where, device) else device(where)
-    # The host is one device.
-    return "cpu" if where.type == "cpu" else str(where)
+    if where.type != "cpu":
+        return str(where)
+    # The host is one device, unless it is divided into logical ones.
+    return str(where) if _native.logical_devices() else "cpu"
+
+
+def forget_names() -> None:
+    """Looks at names again, as there are other logical devices."""
+    _NAMED.clear()
+    _NAMED.update({None: None, "cpu": "cpu"})

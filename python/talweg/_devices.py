@@ -49,6 +49,26 @@ def get_default_device() -> str:
     return _device(_native.current_device())
 
 
+class colocate_with:
+    """A scope, inside a jitted function, in which ops are computed on the device that computes ``x``.
+
+    A variable is colocated with its updates and its optimizer state without it.
+
+    >>> with tw.colocate_with(x):
+    ...     y = x * 2
+    """
+
+    def __init__(self, x) -> None:
+        self._x, self._before = x, []
+
+    def __enter__(self):
+        self._before.append(_native.enter_colocation(self._x))
+        return self
+
+    def __exit__(self, *_exception):
+        _native.leave_colocation(self._before.pop())
+
+
 def devices() -> list[str]:
     """The names of this machine's devices.
 

@@ -1,10 +1,10 @@
 //! The CPU as a device.
 
 use crate::program::Compiled;
-use crate::{call, packed_weights};
+use crate::{call, packed_weights, pool};
 use ir::{Buffer, FlatNode, Graph, Literal, Result, Type};
 use passes::Watch;
-use runtime::{Device, Program};
+use runtime::{Device, DeviceShare, Program, Speed};
 use std::sync::Arc;
 
 /// The CPU: graphs become tile programs and kernel calls on [`crate::pool`]'s threads.
@@ -44,6 +44,17 @@ impl Device for Cpu {
     }
     fn packed_bytes(&self, value: &Buffer) -> usize {
         if let Buffer::Host(l) = value { packed_weights::bytes_of(l) } else { 0 }
+    }
+    fn speed(&self) -> Speed {
+        let one = Speed::default();
+        let threads = pool::threads() as f64;
+        Speed { flops: one.flops * threads, bandwidth: one.bandwidth * threads.min(4.0), ..one }
+    }
+    fn shares(&self) -> usize {
+        pool::threads()
+    }
+    fn within(&self, share: DeviceShare, f: &mut dyn FnMut()) {
+        pool::within(share.number, share.threads, f);
     }
     fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::watched(graph, watch)?))

@@ -14,8 +14,12 @@
 //! What it does not do: no futures, no jobs side by side, no priorities. A call from
 //! inside a task, in a forked child, or while another thread's job is running, runs its tasks
 //! inline.
+//!
+//! A logical device has a pool of its own ([`within`]), with as many threads as its share.
 
 #![allow(unsafe_code)]
+
+mod share;
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -23,6 +27,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+pub use share::within;
 
 /// The name under which a build links threads.
 pub const THREADS: &str = "threads";
@@ -84,6 +90,8 @@ struct Pool {
     lock: Mutex<()>,
     bell: Condvar,
     placement: Placement,
+    /// The threads of a logical device; 0: all.
+    share: AtomicUsize,
 }
 
 // SAFETY: the only field that is not `Sync` by itself is `job.task`. It is written only by the
@@ -94,22 +102,7 @@ unsafe impl Sync for Pool {}
 // SAFETY: the raw pointer in `job.task` is never followed outside the call that stored it.
 unsafe impl Send for Pool {}
 
-static POOL: Pool = Pool {
-    busy: AtomicBool::new(false),
-    gate: AtomicUsize::new(0),
-    inside: AtomicUsize::new(0),
-    job: Job {
-        task: UnsafeCell::new(None),
-        dealt: AtomicUsize::new(0),
-        stretches: [const { Stretch(AtomicU64::new(0)) }; THREADS_MAX],
-        panic: Mutex::new(None),
-    },
-    started: AtomicUsize::new(0),
-    sleepers: AtomicUsize::new(0),
-    lock: Mutex::new(()),
-    bell: Condvar::new(),
-    placement: Placement { caller: AtomicUsize::new(usize::MAX), threads: [const { AtomicI32::new(0) }; THREADS_MAX] },
-};
+static POOL: Pool = Pool::new();
 
 /// Keeps workers off the processor of the caller. Systems like to wake a thread where the one runs that wakes it; there
 /// it waits for the end of the job that it should help with.
@@ -252,17 +245,20 @@ pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     if !const { ir::is_linked(THREADS) } {
         return (0..tasks).for_each(f);
     }
-    let threads = threads() / SHARING.load(Relaxed).max(1);
+    let (pool, threads) = match share::own() {
+        Some(pool) => (pool, pool.most()),
+        None => (&POOL, threads() / SHARING.load(Relaxed).max(1)),
+    };
     let is_too_many = u32::try_from(tasks).is_err();
     if tasks <= 1 || threads <= 1 || is_too_many || INSIDE_TASK.get() || FORKED.load(Relaxed) {
         return (0..tasks).for_each(f);
     }
-    if POOL.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+    if pool.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         return (0..tasks).for_each(f);
     }
-    POOL.start_workers(threads - 1);
-    let panic = POOL.run(tasks, threads, f);
-    POOL.busy.store(false, Release);
+    pool.start_workers(threads - 1);
+    let panic = pool.run(tasks, threads, f);
+    pool.busy.store(false, Release);
     if let Some(payload) = panic {
         resume_unwind(payload);
     }
@@ -352,7 +348,7 @@ impl Pool {
             // A job of few tasks has work for few: others do not even count themselves, as each that does costs the
             // caller time, unless they were woken for it. Read too early or late, the number only decides who helps.
             let has_own = index + 1 < self.job.dealt.load(Relaxed);
-            if index + 1 >= threads() || !(has_own || was_asleep) {
+            if index + 1 >= self.most() || !(has_own || was_asleep) {
                 continue;
             }
             self.inside.fetch_add(1, SeqCst);

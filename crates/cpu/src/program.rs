@@ -325,6 +325,11 @@ impl Program for Compiled {
         self.run_into(inputs, outs)
     }
 
+    fn may_fail(&self) -> bool {
+        let fused = &self.plan.fused;
+        (0..fused.regions.len()).any(|r| passes::Target::may_fail(&CpuTarget::default(), fused, r))
+    }
+
     fn work(&self) -> Option<runtime::Work> {
         Some(runtime::work(&self.plan))
     }

@@ -6,7 +6,7 @@ use crate::offline::Offline;
 use crate::program::Compiled;
 use ir::{Buffer, DeviceMemory, FlatNode, Graph, Result, Type};
 use passes::Watch;
-use runtime::{Device, Memory, Program};
+use runtime::{Device, Memory, Program, Speed};
 use std::sync::Arc;
 
 /// An NVIDIA GPU: loops become generated kernels, products go to cuBLASLt, whole programs are
@@ -67,6 +67,9 @@ impl Device for Cuda {
     }
     fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
         self.context.claims(n, types)
+    }
+    fn speed(&self) -> Speed {
+        Speed { flops: 2e13, bandwidth: 1e12, launch: 5e-6, latency: 3e-5, rate: 1.2e10, is_host: false }
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         self.compile_watched(graph, &mut Watch::none())

@@ -21,6 +21,10 @@ pub trait Storage: Send + Sync + 'static {
     fn is_spread(&self) -> bool {
         false
     }
+    /// The value, where it lies in host memory: that of a logical device of the host.
+    fn host(&self) -> Option<Literal> {
+        None
+    }
     /// For the device to find its own type again.
     fn as_any(&self) -> &dyn Any;
     /// The value, or a copy of it, for another library of this process to read; `None` where no
@@ -62,6 +66,11 @@ impl Buffer {
             Buffer::Host(l) => Buffer::Host(l.retyped(ty.dtype, ty.shape.clone())),
             Buffer::Device(s) => Buffer::Device(s.retyped(ty.clone())),
         }
+    }
+    /// The same value as one of the host, where it lies in host memory.
+    pub fn in_host(self) -> Buffer {
+        let host = if let Buffer::Device(s) = &self { s.host() } else { None };
+        host.map_or(self, Buffer::Host)
     }
     /// The value on the host.
     pub fn read(&self) -> Result<Literal> {

@@ -16,6 +16,12 @@ pub struct Site {
     pub column: u32,
     /// Whether a node of this line came about by differentiation. Neither compared nor stored in files.
     pub is_gradient: bool,
+    /// Where a node of this line is to be computed, as a number that [`crate::set_place`] was given; 0 is anywhere.
+    /// Gradients are computed where their forward op is. Neither compared nor stored in files.
+    pub place: u32,
+    /// The op that a node belongs to: what it is expanded to and what differentiation makes of it have its number; 0 is
+    /// unknown. Neither compared nor stored in files.
+    pub origin: u32,
 }
 
 impl PartialEq for Site {
@@ -40,7 +46,7 @@ impl Site {
 
     /// A line of the program.
     pub const fn new(file: &'static str, line: u32, column: u32) -> Site {
-        Site { file, line, column, is_gradient: false }
+        Site { file, line, column, is_gradient: false, place: 0, origin: 0 }
     }
     /// The same line, for what comes about by differentiation.
     #[must_use]

@@ -43,7 +43,6 @@ pub struct Node {
     site: Site,
     needs_grad: bool,
     is_symbolic: bool,
-    place: u32,
     depth: u32,
     differentiated: AtomicBool,
     released: AtomicBool,
@@ -125,7 +124,7 @@ impl Node {
     }
     /// Where it is to be computed, as [`set_place`] said when it was made; 0 is anywhere.
     pub fn place(&self) -> u32 {
-        self.place
+        self.site.place
     }
     /// Length of the longest chain of uncomputed nodes that ends here, when it was made.
     pub fn depth(&self) -> u32 {
@@ -233,15 +232,17 @@ impl Value {
             .unwrap_or(0);
         let is_symbolic = matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
         let buffers = SmallVec::from_elem(None, outs.len());
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let or = |own: u32, other: u32| if own == 0 { other } else { own };
+        let site = Site { place: or(site.place, PLACE.get()), origin: or(site.origin, id as u32), ..site };
         Arc::new(Node {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             source,
             attrs,
             outs,
             site,
             needs_grad: grad,
             is_symbolic,
-            place: PLACE.get(),
             depth,
             differentiated: AtomicBool::new(false),
             released: AtomicBool::new(false),

@@ -6,7 +6,7 @@
 
 use crate::Tensor;
 use crate::view::reshape;
-use ir::{Attrs, Buffer, Error, FlatNode, Graph, Result, Type, Value};
+use ir::{Attrs, Buffer, Error, FlatNode, Graph, Result, Site, Type, Value};
 use runtime::{Device, Engine, Program};
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -57,7 +57,9 @@ pub fn engine() -> &'static Engine {
 pub fn engine_named(name: &str) -> Result<&'static Engine> {
     let mut engines = ENGINES.lock().unwrap_or_else(|e| e.into_inner());
     // A kind of device alone is the first of its kind.
-    let is_named = |own: &str| own == name || own.strip_suffix(":0") == Some(name);
+    let is_first = |own: &str| own.strip_suffix(":0") == Some(name) && !runtime::is_logical(own);
+    let is_whole = |own: &str| name.strip_suffix(":0") == Some(own) && !runtime::is_logical(name);
+    let is_named = |own: &str| own == name || is_first(own) || is_whole(own);
     if let Some(e) = engines.iter().find(|e| is_named(e.device().name())) {
         return Ok(e);
     }
@@ -87,7 +89,9 @@ pub fn chosen_device() -> Option<&'static str> {
 }
 
 /// Runs `f` with another current device. What `f` asks for is computed there, even if the value is read
-/// later.
+/// later. In a jitted function or a session's graph it is a constraint: these ops run on that device, and what they
+/// need is sent there. `cpu` is any of the logical devices `cpu:0`, `cpu:1`…, where there are some
+/// ([`runtime::set_logical_devices`]).
 ///
 /// ```
 /// # use talweg_ops::{Tensor, device};
@@ -95,15 +99,51 @@ pub fn chosen_device() -> Option<&'static str> {
 /// assert!((y - 10.107).abs() < 1e-3);
 /// assert!(device("abacus", || ()).unwrap_err().to_string().contains("no device \"abacus\""));
 /// ```
+#[track_caller]
 pub fn device<R>(name: &str, f: impl FnOnce() -> R) -> Result<R> {
-    struct Restore(Option<&'static Engine>);
+    struct Restore(Option<&'static Engine>, u32);
     impl Drop for Restore {
         fn drop(&mut self) {
             enter(self.0);
+            ir::set_place(self.1);
         }
     }
-    let _restore = Restore(enter(Some(engine_named(name)?)));
+    let site = Site::here();
+    let engine = engine_named(name).map_err(|e| e.at(site))?;
+    let place = ir::set_place(0);
+    let _restore = Restore(enter(Some(engine)), place);
     Ok(f())
+}
+
+/// Runs `f` so that what it asks for is computed on the device that computes `x`, in a jitted function or a session's
+/// graph. A variable is colocated with its updates and the optimizer's state without it.
+///
+/// ```
+/// # use talweg_ops::{Tensor, colocate_with};
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// let y = colocate_with(&x, || x.exp()).unwrap();
+/// assert_eq!(y.shape().unwrap().dims(), [2]);
+/// ```
+pub fn colocate_with<R>(x: &Tensor, f: impl FnOnce() -> R) -> Result<R> {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            leave_colocation(self.0);
+        }
+    }
+    let _restore = Restore(enter_colocation(x)?);
+    Ok(f())
+}
+
+/// Begins what [`colocate_with`] does, for languages whose scopes are not closures; returns what
+/// [`leave_colocation`] takes.
+pub fn enter_colocation(x: &Tensor) -> Result<u32> {
+    Ok(ir::set_place(runtime::place_with(x.value()?)))
+}
+
+/// Ends it.
+pub fn leave_colocation(before: u32) {
+    ir::set_place(before);
 }
 
 impl Tensor {

@@ -37,7 +37,9 @@ pub mod view;
 pub use autocast::{autocast, autocast_dtype, set_autocast};
 pub use batch::{Draws, vmap, vmap_drawing};
 pub use custom::custom;
-pub use device::{chosen_device, device, engine, engine_named, set_device};
+pub use device::{
+    chosen_device, colocate_with, device, engine, engine_named, enter_colocation, leave_colocation, set_device,
+};
 pub use differentiate::{
     Wrt, aliased, backward, collect_gradients, grad, gradients, is_collector, is_trained, stopped, tracked, vjp,
 };

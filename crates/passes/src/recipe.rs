@@ -4,8 +4,8 @@
 //! observer watches.
 
 use crate::{
-    Claims, Eval, Fused, MemoryPlan, Pattern, Target, cancel_permutations, decompose, deduplicate, fold, fuse,
-    has_complex, materialize, prune, recognize, simplify, split_complex,
+    Claims, Eval, Fused, MemoryPlan, Pattern, Target, cancel_permutations, decompose, deduplicate, deduplicate_placed,
+    fold, fuse, has_complex, materialize, prune, recognize, recognize_placed, simplify, split_complex,
 };
 use ir::{Error, Graph, Result};
 use std::borrow::Cow;
@@ -96,6 +96,8 @@ pub enum Snapshot<'a> {
     Regions(&'a Fused),
     /// The memory of regions.
     Memory(&'a MemoryPlan),
+    /// Which device computes what, as text.
+    Text(&'a str),
     /// Nothing to show: the result is the device's own.
     Code,
 }
@@ -135,7 +137,7 @@ impl<'a> Watch<'a> {
         }
     }
     /// Runs a step that is not a [`Stage`], under a name.
-    pub(crate) fn step<R>(
+    pub fn step<R>(
         &mut self,
         stage: &'static str,
         run: impl FnOnce() -> Result<R>,
@@ -183,6 +185,17 @@ pub fn portable_stages<'a>(patterns: &'a [Pattern], claims: Claims<'a>, eval: Ev
         Stage::graph("deduplicate", |g| Ok(deduplicate(g))),
         Stage::graph("prune", |g| Ok(prune(g))),
     ]
+}
+
+/// The same for a graph whose nodes are to be computed on several devices ([`ir::Site::place`]): nothing is merged across
+/// places. A composite stays if any of the devices claims it.
+pub fn placed_stages<'a>(patterns: &'a [Pattern], claims: Claims<'a>, eval: Eval<'a>) -> Vec<Stage<'a>> {
+    let replace = |stage: Stage<'a>| match stage.name {
+        "deduplicate" => Stage::graph("deduplicate", |g| Ok(deduplicate_placed(g))),
+        "recognize" => Stage::graph("recognize", move |g| recognize_placed(g, patterns, claims)),
+        _ => stage,
+    };
+    portable_stages(patterns, claims, eval).into_iter().map(replace).collect()
 }
 
 /// The stages of one device, from there to its regions.

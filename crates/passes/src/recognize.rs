@@ -4,7 +4,7 @@
 
 use crate::{Claims, Rewriter, prune, splice};
 use ir::{FlatNode, Graph, Literal, Meaning, Op, Result, Slot};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A way to write an op.
 #[derive(Clone, Copy)]
@@ -94,10 +94,19 @@ impl<'a> Matcher<'a> {
 
 /// Replaces the patterns that are found, one kind after the other.
 pub fn recognize(graph: &Graph, patterns: &[Pattern], claims: Claims) -> Result<Graph> {
+    replaced(graph, patterns, claims, false)
+}
+
+/// The same where nodes are to be computed on several devices: a pattern lies in one place.
+pub fn recognize_placed(graph: &Graph, patterns: &[Pattern], claims: Claims) -> Result<Graph> {
+    replaced(graph, patterns, claims, true)
+}
+
+fn replaced(graph: &Graph, patterns: &[Pattern], claims: Claims, is_placed: bool) -> Result<Graph> {
     let mut graph = graph.clone();
     for pattern in patterns {
         if graph.nodes.iter().any(|n| n.op.name == pattern.from)
-            && let Some(next) = replace(&graph, pattern, claims)?
+            && let Some(next) = replace(&graph, pattern, claims, is_placed)?
         {
             graph = prune(&next);
         }
@@ -106,7 +115,7 @@ pub fn recognize(graph: &Graph, patterns: &[Pattern], claims: Claims) -> Result<
 }
 
 /// The graph without what one kind of pattern finds; `None` if that is nothing.
-fn replace(graph: &Graph, pattern: &Pattern, claims: Claims) -> Result<Option<Graph>> {
+fn replace(graph: &Graph, pattern: &Pattern, claims: Claims, is_placed: bool) -> Result<Option<Graph>> {
     let look = Matcher::new(graph);
     let mut found: Vec<Match> = Vec::new();
     // Which find a value belongs to, and the number of its replacement.
@@ -119,6 +128,7 @@ fn replace(graph: &Graph, pattern: &Pattern, claims: Claims) -> Result<Option<Gr
         let is_sound = f.inputs.iter().all(|s| s.node < first)
             && f.outs.iter().all(|s| !taken.contains_key(s) && look.graph.node(*s).outs.len() == 1)
             && f.outs.iter().zip(&f.body.outputs).all(|(&s, &t)| graph.ty(s) == f.body.ty(t));
+        let is_sound = is_sound && (!is_placed || is_in_one_place(graph, &f));
         if is_sound && (!pattern.claimed || is_claimed(&f.body, pattern.op, claims)) {
             taken.extend(f.outs.iter().enumerate().map(|(k, &s)| (s, (found.len(), k))));
             found.push(f);
@@ -137,11 +147,34 @@ fn replace(graph: &Graph, pattern: &Pattern, claims: Claims) -> Result<Option<Gr
         if placed[which].is_empty() {
             let f = &found[which];
             let args: Vec<Slot> = f.inputs.iter().map(|&s| rw.at(s)).collect();
+            let from = rw.new.nodes.len();
             placed[which] = splice(&mut rw.new, &f.body, &args);
+            if is_placed {
+                rw.new.nodes[from..].iter_mut().for_each(|new| {
+                    (new.site.place, new.site.origin, new.site.is_gradient) =
+                        (n.site.place, n.site.origin, n.site.is_gradient);
+                });
+            }
         }
         rw.replace([placed[which][out]]);
     }
     Ok(Some(rw.finish()))
+}
+
+/// Whether everything between the inputs of a pattern and what it replaces is to be computed in one place.
+fn is_in_one_place(graph: &Graph, f: &Match) -> bool {
+    let Some(place) = f.outs.first().map(|s| graph.node(*s).site.place) else { return true };
+    let mut seen: FxHashSet<u32> = f.inputs.iter().map(|s| s.node).collect();
+    let mut stack: Vec<u32> = f.outs.iter().map(|s| s.node).filter(|&i| seen.insert(i)).collect();
+    while let Some(i) = stack.pop() {
+        let n = &graph.nodes[i as usize];
+        let is_given = matches!(n.op.meaning, Meaning::Const) || n.op == &ir::INPUT;
+        if !is_given && n.site.place != place {
+            return false;
+        }
+        stack.extend(n.inputs.iter().map(|s| s.node).filter(|&i| seen.insert(i)));
+    }
+    true
 }
 
 /// Whether a device runs every node of the op in a graph.

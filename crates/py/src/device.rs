@@ -8,6 +8,7 @@ use crate::transform::is_tracing;
 use ::tensor::{Error, ErrorKind, Tensor, Variable, chosen_device, engine, set_autocast, set_device};
 use nn::optim::LossScale;
 use pyo3::prelude::*;
+use runtime::LogicalDevice;
 
 /// A new tensor on the device that was asked for, or on that of the scope. A graph that is traced is
 /// computed where its inputs are.
@@ -18,12 +19,12 @@ pub fn placed(t: Tensor, device: Option<&str>) -> Tensor {
     }
 }
 
-/// The name of a device that PyTorch's name stands for: the host is one device, and without a number the
-/// first GPU is meant.
+/// The name of a device that PyTorch's name stands for: the host is one device unless it is divided into logical ones,
+/// and without a number the first GPU is meant.
 fn resolved(name: &str) -> &str {
     match name {
         "cuda" => "cuda:0",
-        n if n.starts_with("cpu:") => "cpu",
+        n if n.starts_with("cpu:") && !runtime::is_divided("cpu") => "cpu",
         n => n,
     }
 }
@@ -46,7 +47,8 @@ fn known(e: &Error) -> Error {
 #[pyfunction]
 #[pyo3(name = "set_device")]
 fn choose(py: Python<'_>, #[pyo3(from_py_with = arg)] name: Option<&str>) -> PyResult<Option<&'static str>> {
-    py.detach(|| set_device(name.map(resolved))).map_err(|e| known(&e)).or_raise(py)
+    let site = crate::site::here(py);
+    py.detach(|| set_device(name.map(resolved))).map_err(|e| known(&e.at(site))).or_raise(py)
 }
 /// The device that computes what is on the host alone.
 #[pyfunction]
@@ -63,6 +65,29 @@ fn is_traced() -> bool {
 #[pyfunction]
 fn devices(py: Python<'_>) -> Vec<String> {
     py.detach(runtime::devices)
+}
+/// Divides the host into logical devices: for each its limit of memory and its threads.
+#[pyfunction]
+fn set_logical_devices(py: Python<'_>, kind: &str, devices: Vec<(Option<usize>, Option<usize>)>) -> PyResult<()> {
+    let one = |&(memory_limit, threads): &_| LogicalDevice { memory_limit, threads };
+    let all: Vec<LogicalDevice> = devices.iter().map(one).collect();
+    runtime::set_logical_devices(kind, &all).map_err(|e| e.at(crate::site::here(py))).or_raise(py)
+}
+/// The logical devices: name, limit of memory, threads.
+#[pyfunction]
+fn logical_devices() -> Vec<(String, Option<usize>, Option<usize>)> {
+    let names = runtime::logical_names();
+    names.into_iter().zip(runtime::logical_devices()).map(|(n, d)| (n, d.memory_limit, d.threads)).collect()
+}
+/// Computes what is asked for from now on where a tensor is computed; what was before.
+#[pyfunction]
+fn enter_colocation(py: Python<'_>, tensor: &PyTensor) -> PyResult<u32> {
+    ::tensor::enter_colocation(&tensor.tensor()).or_raise(py)
+}
+/// Ends it.
+#[pyfunction]
+fn leave_colocation(before: u32) {
+    ::tensor::leave_colocation(before);
 }
 /// Begins to compute products in another type; what it was before.
 #[pyfunction]
@@ -148,5 +173,9 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(move_to, m)?)?;
     m.add_function(wrap_pyfunction!(is_traced, m)?)?;
     m.add_function(wrap_pyfunction!(devices, m)?)?;
+    m.add_function(wrap_pyfunction!(set_logical_devices, m)?)?;
+    m.add_function(wrap_pyfunction!(logical_devices, m)?)?;
+    m.add_function(wrap_pyfunction!(enter_colocation, m)?)?;
+    m.add_function(wrap_pyfunction!(leave_colocation, m)?)?;
     m.add_function(wrap_pyfunction!(convert, m)?)
 }

@@ -475,7 +475,7 @@ impl ForeignCall {
         order: Option<&[usize]>,
         gpu: Option<&Ordered>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match buffer {
+        match buffer.in_host() {
             Buffer::Host(value) => self.library.object(py, value, order),
             Buffer::Device(storage) => {
                 let Some(gpu) = gpu else { return Err(type_error("a result on a GPU of arguments that are not")) };

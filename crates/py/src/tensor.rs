@@ -53,7 +53,8 @@ impl PyTensor {
             t.eval()?;
             let value = t.value()?;
             let Some(buffer) = value.buffer() else { return Err(Error::bug("evaluated, but without a value")) };
-            Ok((value.ty().clone(), buffer))
+            // What lies on a logical device of the host is host memory to other libraries.
+            Ok((value.ty().clone(), buffer.in_host()))
         })
     }
     /// Writes a value in place: to the handle, or to what it is a view of.

@@ -47,4 +47,10 @@ impl Program for Paired {
     fn explain(&self) -> String {
         self.program.explain()
     }
+    fn may_fail(&self) -> bool {
+        self.program.may_fail()
+    }
+    fn work(&self) -> Option<crate::Work> {
+        self.program.work()
+    }
 }

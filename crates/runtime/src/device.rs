@@ -43,6 +43,10 @@ pub trait Device: Send + Sync {
     fn place(&self, value: &Buffer) -> Result<Buffer> {
         Ok(Buffer::Host(value.read()?))
     }
+    /// The same for a value that another device sends in the middle of a run, whose memory was planned.
+    fn receive(&self, value: &Buffer) -> Result<Buffer> {
+        self.place(value)
+    }
     /// A value in memory of this device that another library lends, or a copy of it where `is_copy`
     /// says so or the device could not read the memory as it is. Returns whether it was copied.
     fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
@@ -86,12 +90,66 @@ pub trait Device: Send + Sync {
     fn free_and_total(&self) -> Result<Option<(usize, usize)>> {
         Ok(None)
     }
+    /// What it can do at most, for the simulation that places ops.
+    fn speed(&self) -> Speed {
+        Speed::default()
+    }
+    /// Bytes that programs on it may use, where they are limited.
+    fn memory_limit(&self) -> Option<usize> {
+        None
+    }
+    /// Why it does not run a node, if it does not.
+    fn refuses(&self, node: &FlatNode, types: &[Type]) -> Option<String> {
+        let _ = (node, types);
+        None
+    }
+    /// Runs `f` on a share of the device.
+    fn within(&self, share: DeviceShare, f: &mut dyn FnMut()) {
+        let _ = share;
+        f();
+    }
+    /// How many shares it can be divided into: its threads.
+    fn shares(&self) -> usize {
+        1
+    }
     /// Milliseconds the device takes for what `f` asks of it.
     fn time(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
         let start = Instant::now();
         f()?;
         self.synchronize()?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
+    }
+}
+
+/// A share of a device: that of one logical device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceShare {
+    /// The number of the logical device.
+    pub number: usize,
+    /// Its threads.
+    pub threads: usize,
+}
+
+/// What a device can do at most. The numbers are stated, not measured: a placement is the same at every run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Operations a second.
+    pub flops: f64,
+    /// Bytes a second from and to its memory.
+    pub bandwidth: f64,
+    /// Seconds to start a region.
+    pub launch: f64,
+    /// Seconds before the first byte that is sent to it or from it.
+    pub latency: f64,
+    /// Bytes a second that are sent.
+    pub rate: f64,
+    /// Whether its memory is that of the host.
+    pub is_host: bool,
+}
+impl Default for Speed {
+    /// One thread of a CPU.
+    fn default() -> Speed {
+        Speed { flops: 3e10, bandwidth: 8e9, launch: 1e-6, latency: 5e-5, rate: 1e10, is_host: true }
     }
 }
 
@@ -122,6 +180,10 @@ pub trait Program: Send + Sync {
     /// The source of the kernels that were generated for it, if the device has any.
     fn sources(&self) -> String {
         String::new()
+    }
+    /// Whether a run may fail because of its data. Variables are updated in place only when nothing else may.
+    fn may_fail(&self) -> bool {
+        true
     }
     /// What its regions do and what memory it needs, for a model of its cost; `None` if the device does not say.
     fn work(&self) -> Option<Work> {

@@ -92,6 +92,11 @@ impl Engine {
         &self.device
     }
 
+    /// The engine of another device.
+    pub fn named(&self, name: &str) -> Result<&'static Engine> {
+        (self.others)(name)
+    }
+
     /// The engine that computes what uses these values: that of the device they live on, or this
     /// one if they are on the host, from where they go anywhere.
     pub fn of<'a>(&'a self, values: &[Buffer]) -> Result<&'a Engine> {
@@ -151,6 +156,15 @@ impl Engine {
         passes::run(&stages, State::Graph(Cow::Borrowed(graph)), watch)?.into_graph()
     }
 
+    /// The same for a graph that several devices compute, with `claims` of all of them.
+    pub(crate) fn optimize_placed(&self, graph: &Graph, claims: passes::Claims, watch: &mut Watch) -> Result<Graph> {
+        let added = self.passes.lock().clone();
+        let user = |(name, pass): (&'static str, Arc<Pass>)| Stage::graph(name, move |g| checked(name, &*pass, g));
+        let mut stages: Vec<Stage> = added.into_iter().map(user).collect();
+        stages.extend(passes::placed_stages(self.patterns, claims, &reference::run_node));
+        passes::run(&stages, State::Graph(Cow::Borrowed(graph)), watch)?.into_graph()
+    }
+
     /// Compiles a graph again and shows each stage to an observer, the device's own stages included.
     pub fn compile_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
         let optimized = self.optimize_watched(graph, watch)?;
@@ -159,6 +173,16 @@ impl Engine {
 
     /// The program of a graph, from the cache where the same structure was compiled before.
     pub fn compile(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
+        let compiled = self.compiled();
+        let program = self.compile_part(graph)?;
+        if let (Some(limit), true) = (self.device.memory_limit(), self.compiled() > compiled) {
+            within_limit(&*self.device, limit, graph, &*program)?;
+        }
+        Ok(program)
+    }
+
+    /// The same without a look at the limit of the device's memory: others share it.
+    pub(crate) fn compile_part(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
@@ -306,9 +330,15 @@ impl Engine {
         for leaf in &c.leaves {
             inputs.push(leaf.buffer().ok_or_else(|| Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
-        let engine = engine.of(&inputs)?;
-        let program = engine.compile(&c.graph)?;
-        let mut results = program.run(&mut inputs).map_err(|e| engine.own_line(&c.graph, e))?.into_iter();
+        let mut results = match crate::placed::apart(engine, &c, &inputs)? {
+            Some(placed) => placed.run(&mut inputs)?,
+            None => {
+                let engine = engine.of(&inputs)?;
+                let program = engine.compile(&c.graph)?;
+                program.run(&mut inputs).map_err(|e| engine.own_line(&c.graph, e))?
+            }
+        }
+        .into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);
         }
@@ -327,6 +357,32 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// An error if a program needs more memory than its device has.
+fn within_limit(device: &dyn Device, limit: usize, graph: &Graph, program: &dyn Program) -> Result<()> {
+    let Some(m) = program.work().map(|w| w.memory).filter(|m| m.peak() > limit) else { return Ok(()) };
+    let size = crate::logical::size;
+    let e = format!(
+        "{} needs {} for this program, and its memory limit is {}: {} are given, {} are values inside, {} are new results",
+        device.name(),
+        size(m.peak()),
+        size(limit),
+        size(m.given),
+        size(m.arena),
+        size(m.results - m.in_place)
+    );
+    Err(at_largest(Error::new(ErrorKind::Device, e), graph))
+}
+
+/// An error with the op and line of the largest value that is computed.
+pub(crate) fn at_largest(e: Error, graph: &Graph) -> Error {
+    let computed = graph.nodes.iter().filter(|n| n.op != &ir::INPUT && n.op != &ir::CONST);
+    let bytes = |n: &&FlatNode| n.outs.iter().map(Type::bytes).sum::<usize>();
+    match computed.max_by_key(bytes) {
+        Some(n) => e.in_op(n.op.name).at(n.site),
+        None => e,
     }
 }
 

@@ -148,6 +148,9 @@ impl Program for Lifted {
     fn explain(&self) -> String {
         self.program.explain()
     }
+    fn may_fail(&self) -> bool {
+        self.program.may_fail()
+    }
     fn work(&self) -> Option<crate::Work> {
         self.program.work()
     }

@@ -1,7 +1,8 @@
 //! What becomes of a graph on its way to the device, as text.
 
+use passes::place::Holding;
 use passes::{Report, Snapshot, Watch};
-use runtime::Engine;
+use runtime::{Engine, Origins, Placed, Program};
 use std::fmt::Write;
 use tensor::{Result, engine};
 
@@ -33,9 +34,25 @@ pub(crate) fn explain_on(engine: &Engine, graph: &ir::Graph, stages: bool) -> Re
             out += &stage(r);
         }
     };
+    if let Some((names, program)) = on_several(engine, graph, &mut Watch::new(&mut see))? {
+        let _ = writeln!(out, "== compiled for {}\n{}", names.join(", "), program.explain());
+        return Ok(out);
+    }
     let program = engine.compile_watched(graph, &mut Watch::new(&mut see))?;
     let _ = writeln!(out, "== compiled for {}\n{}", engine.device().name(), program.explain());
     Ok(out)
+}
+
+/// A graph on logical devices, or on those of the scopes it was made in: their names, and what was compiled.
+fn on_several(engine: &Engine, graph: &ir::Graph, watch: &mut Watch) -> Result<Option<(Vec<String>, Placed)>> {
+    let homes = vec![None; graph.inputs.len()];
+    let Some(found) = runtime::placing(&Origins::default(), graph, engine, &homes)? else { return Ok(None) };
+    // What is updated is a variable.
+    let is_variable = |k: usize| graph.updates.iter().any(|&(i, _)| i as usize == k);
+    let held = |k: usize| Holding { home: None, is_variable: is_variable(k) };
+    let held: Vec<Holding> = (0..graph.inputs.len()).map(held).collect();
+    let placed = runtime::compile_placed(found, &held, watch)?;
+    Ok(Some((placed.devices(), placed)))
 }
 
 /// What a stage left.
@@ -49,6 +66,7 @@ fn stage(r: &Report) -> String {
             format!("== after {name}: {regions} regions in {waves} waves ({time})\n{}\n", f.text())
         }
         Snapshot::Memory(m) => format!("== after {name}: arena {} B ({time})\n\n", m.arena_bytes),
+        Snapshot::Text(t) => format!("== after {name} ({time})\n{t}\n"),
         Snapshot::Code => format!("== after {name} ({time})\n\n"),
     }
 }

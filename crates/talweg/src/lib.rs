@@ -106,9 +106,11 @@ pub use tensor::{Fetch, Jit, Session, Update, Variable, jit, placeholder};
 pub use tensor::{Draws, Wrt, backward, grad, no_grad, vjp, vmap, vmap_drawing};
 // Where and how a program computes.
 pub use cpu::pool::{set_threads, threads};
-pub use runtime::devices;
+pub use runtime::{LogicalDevice, devices, logical_devices, set_logical_devices};
 pub use tensor::{Mesh, MeshScope, Plan, with_mesh};
-pub use tensor::{Profile, autocast, check_numerics, chosen_device, device, profile, set_device};
+pub use tensor::{
+    Placed, Profile, autocast, check_numerics, chosen_device, colocate_with, device, profile, set_device,
+};
 // Files.
 pub use tensor::{files, load, load_npy, save, save_npy};
 // Looking inside, and runs in the terminal.

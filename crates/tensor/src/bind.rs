@@ -2,6 +2,7 @@
 
 use crate::exported::{Exported, ExportedInput};
 use crate::mesh::{Role, Sharding, current_mesh};
+use crate::placing::{Captured, Placing};
 use ir::{
     Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Result, Site, Source, Value, Var,
     VarGuard, collect,
@@ -10,13 +11,13 @@ use ops::{engine, generator};
 use parking_lot::Mutex;
 use passes::partition::Inserted;
 use runtime::interrupt::{self, Handling};
-use runtime::{Engine, Placement, Program, Revision, placement};
+use runtime::{Engine, Origins, Placed as SplitProgram, Placement, Program, Revision, placement};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Where an input comes from.
-enum Input {
+pub(crate) enum Input {
     /// The feed with that number.
     Feed(usize),
     /// A variable's value when the run begins.
@@ -36,7 +37,7 @@ pub(crate) enum Weights {
 
 impl Input {
     /// Its value, where that is known before a run.
-    fn known(&self) -> Option<Buffer> {
+    pub(crate) fn known(&self) -> Option<Buffer> {
         match self {
             Input::Variable(var) => var.current().buffer(),
             Input::Captured(v) => v.buffer(),
@@ -78,6 +79,8 @@ pub(crate) struct Bound {
     has_effects: bool,
     /// How it is cut over a mesh, if the program runs on one.
     sharding: Option<Sharding>,
+    /// How it is placed on several devices, if it is.
+    placing: Option<Placing>,
     /// Lists of inputs that no run is using.
     spare: Mutex<Vec<Vec<Buffer>>>,
 }
@@ -158,8 +161,11 @@ impl Bound {
         let mut wanted = fetches.to_vec();
         wanted.extend(assigned.iter().map(|(_, v)| v.clone()));
         let c = collect(&wanted, mode)?;
-        // One program runs on one device: that of the only scope around its nodes, if there is one.
-        let engine = if let Placement::Here(engine) = placement(&c) { engine } else { ops::engine() };
+        // The device of the only scope around its nodes, if there is one.
+        let engine = match placement(&c) {
+            Placement::Here(engine) if !runtime::is_divided(engine.device().name()) => engine,
+            _ => ops::engine(),
+        };
         let mut draws = 0;
         let mut inputs = Vec::with_capacity(c.leaves.len());
         let key = |v: &Value| (v.node().id(), v.out());
@@ -184,6 +190,7 @@ impl Bound {
             });
         }
         let assigned: Vec<Arc<Var>> = assigned.iter().map(|(v, _)| v.clone()).collect();
+        let from = Origins::from(&c);
         let mut graph = c.graph;
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
@@ -203,6 +210,7 @@ impl Bound {
                 Some(sharding)
             }
         };
+        let placing = Placing::new(from, &graph, &inputs, engine, sharding.is_some())?;
         let mut is_lent = vec![false; assigned.len()];
         lent.iter().for_each(|&(_, a)| is_lent[a] = true);
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();
@@ -222,12 +230,14 @@ impl Bound {
             draws,
             has_effects,
             sharding,
+            placing,
             spare,
         };
         // What does not compile should say so now, not at the first run.
         let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
         match bound.sharding.as_ref().and_then(|s| Some((s, s.pipeline.as_ref()?))) {
             Some((s, p)) => p.compile(bound.engine.of(&known)?, s.exchange())?,
+            None if bound.placing.is_some() => drop(bound.split_program()?),
             None => drop(bound.program(&known)?),
         }
         Ok(bound)
@@ -300,6 +310,9 @@ impl Bound {
             s.join(&mut results);
             return Ok(self.stored(results));
         }
+        if self.placing.is_some() {
+            return self.attempt_placed(inputs);
+        }
         let sharding = self.sharding.as_ref();
         let mut loan = Loan { inputs, held: SmallVec::new(), sharding };
         // A part is cut off a variable's value, which is then the part's only owner.
@@ -316,6 +329,23 @@ impl Bound {
         if let Some(s) = &self.sharding {
             s.join(&mut results);
         }
+        self.give_back(&mut loan, &mut results);
+        Ok(self.stored(results))
+    }
+
+    /// Runs the parts of several devices.
+    fn attempt_placed(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
+        let (placed, captured) = self.split_program()?;
+        let mut loan = Loan { inputs, held: SmallVec::new(), sharding: None };
+        captured.iter().for_each(|(k, b)| loan.inputs[*k] = b.clone());
+        self.lend(&mut loan);
+        let mut results = placed.run(&mut loan.inputs)?;
+        self.give_back(&mut loan, &mut results);
+        Ok(self.stored(results))
+    }
+
+    /// Gives variables whose memory was lent their new values.
+    fn give_back(&self, loan: &mut Loan, results: &mut [Buffer]) {
         let nothing = || Buffer::Host(Literal::nothing());
         for ((hold, _, is_taken), &(_, a)) in loan.held.iter_mut().zip(&self.lent) {
             hold.put(std::mem::replace(&mut results[self.fetches + a], nothing()));
@@ -325,7 +355,17 @@ impl Bound {
         let mut inputs = std::mem::take(&mut loan.inputs);
         inputs.clear();
         self.spare.lock().push(inputs);
-        Ok(self.stored(results))
+    }
+
+    /// The program on several devices. Variables come to live where it computes with them.
+    fn split_program(&self) -> Result<(Arc<SplitProgram>, Captured)> {
+        let Some(placing) = &self.placing else { return Err(Error::bug("the graph is not placed")) };
+        placing.program(&self.graph, &self.inputs, self.engine)
+    }
+
+    /// On several devices: what is computed where.
+    pub fn placed(&self) -> Option<Arc<SplitProgram>> {
+        self.split_program().ok().map(|p| p.0)
     }
 
     /// Lends the memory of variables that are updated in place.
@@ -362,7 +402,8 @@ impl Bound {
         let exchanges = self.sharding.as_ref().map_or(String::new(), Sharding::text);
         let programs: String = self.programs.lock().iter().map(|p| p.program.explain()).collect();
         let pipeline = self.sharding.as_ref().and_then(|s| s.pipeline.as_ref()).map_or(String::new(), |p| p.explain());
-        exchanges + &programs + &pipeline
+        let placed = self.placed().map_or(String::new(), |p| p.explain());
+        exchanges + &placed + &programs + &pipeline
     }
 }
 
@@ -467,7 +508,7 @@ fn freeze(graph: &mut Graph, inputs: Vec<Input>, assigned: &[Arc<Var>]) -> Resul
 }
 
 /// A variable's computed value, computing it first if it is pending.
-fn current(var: &Arc<Var>) -> Result<Buffer> {
+pub(crate) fn current(var: &Arc<Var>) -> Result<Buffer> {
     let v = var.current();
     if let Some(b) = v.buffer() {
         return Ok(b);

@@ -8,7 +8,7 @@ use ops::control::recorded;
 use ops::{Tensor, autocast_dtype, engine};
 use parking_lot::Mutex;
 use passes::partition::Inserted;
-use runtime::{Engine, Profile};
+use runtime::{Engine, Placed, Profile};
 use std::sync::Arc;
 
 /// Traces kept at most; the one that was not used for the longest goes first.
@@ -21,13 +21,16 @@ struct Scopes {
     autocast: Option<DType>,
     engine: usize,
     mesh: usize,
+    /// Which logical devices there are.
+    logical: u64,
 }
 
 impl Scopes {
     fn now() -> Result<Scopes> {
         let engine: *const Engine = engine();
         let mesh = current_mesh()?.map_or(0, |m| Arc::as_ptr(&m).addr());
-        Ok(Scopes { has_grad: ir::is_grad_on(), autocast: autocast_dtype(), engine: engine.addr(), mesh })
+        let (has_grad, autocast, engine) = (ir::is_grad_on(), autocast_dtype(), engine.addr());
+        Ok(Scopes { has_grad, autocast, engine, mesh, logical: runtime::logical_revision() })
     }
 }
 
@@ -327,6 +330,12 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     /// ```
     pub fn frozen(self) -> Jit<F> {
         Jit { traces: Traces::frozen(), ..self }
+    }
+
+    /// On several devices: where the ops of such a call are computed, and what is sent; `None` on one device.
+    #[track_caller]
+    pub fn placed(&self, args: &[&Tensor]) -> Result<Option<Arc<Placed>>> {
+        Ok(self.traces.find(&args, Site::here(), &mut |a| self.plain(a))?.bound.placed())
     }
 
     /// On a mesh: the exchanges between ranks of such a call.

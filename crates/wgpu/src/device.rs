@@ -6,7 +6,7 @@ use crate::program::Compiled;
 use crate::storage::{Block, DeviceValue};
 use ir::{Buffer, FlatNode, Graph, Result, Type};
 use passes::Watch;
-use runtime::{Device, Memory, Program};
+use runtime::{Device, Memory, Program, Speed};
 use std::sync::Arc;
 
 /// An adapter of Vulkan, Metal or Direct3D 12.
@@ -41,6 +41,9 @@ impl Device for Wgpu {
     }
     fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
         lower::claims(n, types)
+    }
+    fn speed(&self) -> Speed {
+        Speed { flops: 2e12, bandwidth: 1e11, launch: 2e-5, latency: 1e-4, rate: 8e9, is_host: false }
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         self.compile_watched(graph, &mut Watch::none())
