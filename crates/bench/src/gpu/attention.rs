@@ -26,6 +26,45 @@ pub fn causal(at: &str) -> Result<()> {
     Ok(())
 }
 
+/// Attention in f32 with f32 and with TF32 products: forward, and forward with gradients; beside it the same from GEMM and
+/// softmax, whose scores are in memory.
+pub fn single(at: &str) -> Result<()> {
+    for (batch, heads, length, width) in [(24, 10, 384, 64), (4, 16, 2048, 64), (2, 16, 4096, 128), (8, 12, 1024, 80)] {
+        let new = || normal(&[batch, heads, length, width], DType::F32);
+        let (q, k, v, g) = (new()?, new()?, new()?, new()?);
+        let place = || Tensor::iota(length, DType::I64);
+        let seen = place().reshape([length, 1]).ge(place());
+        let scale = 1.0 / (width as f64).sqrt();
+        let spelled = |a: &[Tensor]| {
+            let scores = a[0].matmul(a[1].transpose(-1, -2)) * scale;
+            Tensor::where_(&seen, &scores, f64::NEG_INFINITY).softmax(-1).matmul(&a[2])
+        };
+        let flops = 4.0 * (batch * heads * length * length * width) as f64 / 2.0;
+        for is_tf32 in [false, true] {
+            cuda::allow_tf32(is_tf32);
+            let kind = if is_tf32 { "tf32" } else { "f32" };
+            let name = |end: &str| format!("attn-{kind}-{batch}x{heads}x{length}x{width}-{end}");
+            let forward = jit(|a: &[Tensor]| Ok(vec![a[0].attention(&a[1], &a[2], is_causal())]));
+            let ms = timed(at, 3, 10, || forward.call(&[&q, &k, &v]).map(drop))?;
+            emit(&name("fwd"), ms, Some(flops / ms / 1e9), "TFLOP/s", "");
+            let both = jit(|a: &[Tensor]| gradients(&a[..3], &a[3], is_causal()));
+            let ms = timed(at, 3, 10, || both.call(&[&q, &k, &v, &g]).map(drop))?;
+            let note = both.explain(&[&q, &k, &v, &g])?.replace('\n', "; ");
+            emit(&name("fwdbwd"), ms, Some(3.5 * flops / ms / 1e9), "TFLOP/s", &note);
+            let in_memory = jit(|a: &[Tensor]| {
+                let y = spelled(a);
+                let mut out = tensor::vjp(std::slice::from_ref(&y), std::slice::from_ref(&a[3]), &a[..3])?;
+                out.insert(0, y);
+                Ok(out)
+            });
+            let ms = timed(at, 3, 10, || in_memory.call(&[&q, &k, &v, &g]).map(drop))?;
+            emit(&name("fwdbwd-scores-in-memory"), ms, None, "", "");
+        }
+        cuda::allow_tf32(true);
+    }
+    Ok(())
+}
+
 /// The result and the gradients of q, k and v.
 fn gradients(qkv: &[Tensor], g: &Tensor, o: AttentionOptions) -> Result<Vec<Tensor>> {
     let y = qkv[0].attention(&qkv[1], &qkv[2], o);

@@ -22,6 +22,7 @@ const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[
     ("mlp", perceptrons),
     ("attn-causal", attention::causal),
     ("attn-options", attention::options),
+    ("attn-f32", attention::single),
     ("gpt2-124m", |at| language::train(at, DType::BF16)),
     ("gpt2-fp8", |at| language::train(at, DType::F8E4M3)),
     ("llama1b-decode-bf16-b1-pos512", |at| language::decode(at, 1)),
@@ -32,7 +33,7 @@ const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[
 ];
 
 /// Workloads that run only when they are asked for.
-const ASKED: [&str; 3] = ["attn-options", "gpt2-fp8", "soak"];
+const ASKED: [&str; 4] = ["attn-options", "attn-f32", "gpt2-fp8", "soak"];
 
 /// Runs every workload whose name begins with `only`, or all that need no asking.
 pub fn run(only: &str, device_name: &str) -> Result<()> {

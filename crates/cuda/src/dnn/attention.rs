@@ -7,7 +7,7 @@
 use super::{ALIGN, At, Kind, Network, Node, Planned, Point, accepts, joined, laid, row_major, turned};
 use crate::claims::Claim;
 use crate::emit::Kernel;
-use crate::emit::kernels::attention::{attention as decode, attention_turned};
+use crate::emit::kernels::attention::{attention as decode, attention_turned, flash_mma};
 use crate::emit::kernels::{Operand, attention_inputs};
 use crate::rewrite::rows;
 use ir::{Attrs, DType, FlatNode, Shape, Type};
@@ -31,11 +31,14 @@ pub static CLAIMS: &[Claim] = &[
     Claim { claims: |types| claims(types, true), network: attention_grad, ..BACKWARD },
     Claim {
         op: rows::ATTENTION_GRAD.name,
+        kernels: |c| flash_mma::gradients(c, true),
         network: |attrs, args, outs| attention_grad(attrs, args, &turned(outs, 3)),
         ..BACKWARD
     },
     Claim {
         op: rows::ATTENTION_GRAD_JOINED.name,
+        kernels: |_| None,
+        scratch: |_, _| 0,
         network: |attrs, args, outs| attention_grad(attrs, args, &joined(attrs, outs)?),
         results: joined,
         ..BACKWARD
@@ -55,7 +58,9 @@ const BACKWARD: Claim = Claim {
     around: |args, _| around(args, None),
     // Scores, and the gradients of weights, values, keys and queries: five GEMM for two.
     flops: |n, args| flops(n, args) * 5 / 2,
-    ..Claim::new("attention_grad", |_| None)
+    scratch: flash_mma::scratch,
+    is_kernel_first: true,
+    ..Claim::new("attention_grad", |c| flash_mma::gradients(c, false))
 };
 
 /// Two GEMM over every query and key that meet.

@@ -129,6 +129,9 @@ pub fn unit(sources: &[&str]) -> String {
     if has(&["Seen<"]) {
         text += include_str!("kernels/paged_mma.cu");
     }
+    if has(&["FlashRows"]) {
+        text += include_str!("kernels/attention/flash_mma.cu");
+    }
     for (i, s) in sources.iter().enumerate() {
         // After the bounds: the text of an op of the program's own may come before.
         let mut source = s.replacen(") run(", &format!(") run{i}("), 1);

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Graphs whose sizes and chains of ops are special on a device.
-const GRAPHS: [(&str, &str); 16] = [
+const GRAPHS: [(&str, &str); 17] = [
     ("decode step", include_str!("device_test/decode_step.txt")),
     ("decode layer", include_str!("device_test/decode_layer.txt")),
     ("skinny GEMM", include_str!("device_test/skinny_gemm.txt")),
@@ -27,6 +27,7 @@ const GRAPHS: [(&str, &str); 16] = [
     ("streams of rows", include_str!("device_test/row_streams.txt")),
     ("large matrices", include_str!("device_test/matrices.txt")),
     ("attention in f32", include_str!("device_test/attention_f32.txt")),
+    ("attention in f32, gradients", include_str!("device_test/attention_grad_f32.txt")),
     ("whole tensors", include_str!("device_test/whole_tensors.txt")),
     ("depthwise convolutions", include_str!("device_test/depthwise.txt")),
 ];
@@ -206,6 +207,32 @@ fn conversions(device: &str) -> Result<()> {
     Ok(())
 }
 
+/// The largest difference that TF32 may make in an attention of numbers around 0, relative to the larger of 1 and the
+/// expected value.
+const TF32_TOLERANCE: f64 = 5e-3;
+
+/// Attention in f32 where TF32 is allowed.
+fn tf32(engine: &Engine) -> Result<()> {
+    let samples: Vec<Sample> = graphs()?.into_iter().filter(|s| s.name.starts_with("attention in f32")).collect();
+    cuda::allow_tf32(true);
+    let runs: Vec<Result<Vec<Literal>>> = samples.iter().map(|s| run_all(engine, &[s])).collect();
+    cuda::allow_tf32(false);
+    let mut worst = 0.0f64;
+    for (s, got) in samples.iter().zip(runs) {
+        let want = reference::run(&s.graph, &s.inputs)?;
+        for (k, (g, w)) in got?.iter().zip(&want).enumerate() {
+            let off = reference::distance(g, w);
+            worst = worst.max(off);
+            if off > TF32_TOLERANCE {
+                let e = format!("{} with TF32: output {k} is off by {off:e}", s.name);
+                return Err(Error::new(ErrorKind::Device, e));
+            }
+        }
+    }
+    println!("{}: attention with TF32 is within {worst:.1e} of the reference", engine.device().name());
+    Ok(())
+}
+
 /// Checks and reports.
 pub fn run(o: &Options) -> Result<()> {
     let engine = crate::engine_named(&o.device)?;
@@ -217,6 +244,9 @@ pub fn run(o: &Options) -> Result<()> {
     if o.op.is_none() {
         transfers(&o.device)?;
         dropout::check(&o.device)?;
+    }
+    if o.op.as_ref().is_none_or(|name| "attention in f32".starts_with(name.as_str())) {
+        tf32(engine)?;
     }
     if all.is_empty() {
         return Err(Error::value(format!("no op is named {:?}", o.op)));

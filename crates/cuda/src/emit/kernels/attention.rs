@@ -5,6 +5,7 @@
 //! what the blocks of one head have in that of their cluster.
 
 mod flash;
+pub mod flash_mma;
 mod registers;
 mod ring;
 
@@ -123,7 +124,7 @@ impl View {
 /// True if there is a kernel for an attention on GPUs of a generation.
 pub fn claims(n: &FlatNode, types: &[Type], major: u32) -> bool {
     let [q, k, v, rest @ ..] = types else { return false };
-    if flash::claims(n, types) {
+    if flash::claims(n, types) || flash_mma::claims(n, types, major) {
         return true;
     }
     let fits_mask = |m: &Type| m.dtype == DType::Bool || m.dtype == q.dtype;
@@ -136,12 +137,12 @@ pub fn claims(n: &FlatNode, types: &[Type], major: u32) -> bool {
 
 /// The kernel of an attention of one query, or of many in f32; `None` for others.
 pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
-    one_query(c).or_else(|| flash::attention(c, false))
+    one_query(c).or_else(|| flash::attention(c, false)).or_else(|| flash_mma::attention(c, false))
 }
 
 /// The same with a result `[N, L, H, F]`.
 pub fn attention_turned(c: &Call) -> Option<Vec<Kernel>> {
-    one_query(c).or_else(|| flash::attention(c, true))
+    one_query(c).or_else(|| flash::attention(c, true)).or_else(|| flash_mma::attention(c, true))
 }
 
 /// The kernel of an attention of one query; `None` for others.

@@ -1,6 +1,6 @@
 //! Attention of many queries in f32, without scores in memory: a block has 64 or 128 queries and goes through the keys 64
-//! at a time. Products are sums of f32 products, as PyTorch's are by default; where TF32 is allowed, tensor cores multiply
-//! instead, and scores are kept.
+//! at a time. Products are sums of f32 products, as PyTorch's are by default; where TF32 is allowed, and for masks, other
+//! widths and gradients, tensor cores multiply instead ([`super::flash_mma`]).
 //!
 //! A thread has 4 or 8 queries by 8 keys of the scores, and as many queries by an eighth of the result. Operands that a product
 //! reads together follow each other in shared memory.
