@@ -43,7 +43,7 @@ def train(device_of=None):
 
 def main():
     if not tw.config.logical_devices():
-        tw.config.set_logical_devices("cpu", 2, memory_limit=2 << 20)
+        tw.config.set_logical_devices("cpu", 2, memory_limit=800_000)
     by_hand, lines, weights = train(lambda layer: "cpu:0" if layer < LAYERS // 2 else "cpu:1")
     print("By constraint:", *lines, sep="\n")
     print("the weights live on", [str(w.device) for w in weights])
