@@ -113,6 +113,11 @@ impl MeshScope {
     pub(crate) fn exchange(&self) -> &MeshRanks {
         &self.ranks
     }
+    /// How exchanges go on while a device computes, if they do.
+    pub(crate) fn overlap(&self, engine: &Engine) -> Option<&dyn partition::Overlap> {
+        let is_done = self.plan.has_overlap() && engine.device().computes_meanwhile();
+        is_done.then_some(&self.ranks)
+    }
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -236,7 +241,9 @@ impl Sharding {
         } else {
             let (state, scattered) = plan.zero_axes(mesh);
             let (rank, exchange, sequence) = (scope.rank, &scope.ranks, plan.sequence_axes(mesh));
-            let request = Request { mesh, rank, inputs, state, scattered, sequence, in_time: false, exchange };
+            let overlap = scope.overlap(engine);
+            let in_time = false;
+            let request = Request { mesh, rank, inputs, state, scattered, sequence, in_time, exchange, overlap };
             partition::partition(&optimized, &request)?
         };
         let name = |r: &Role| if let Role::Parameter(name) = r { Some(name.clone()) } else { None };
@@ -363,6 +370,7 @@ impl MeshScope {
             sequence,
             in_time: true,
             exchange: &time::InTime(&self.ranks),
+            overlap: None,
         };
         let mut done = partition::partition(graph, &request)?;
         done.inputs = done.inputs.iter().map(time::out_of_time).collect();

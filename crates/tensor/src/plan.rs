@@ -43,6 +43,8 @@ pub struct Plan {
     recompute: bool,
     /// Whether what tensor-parallel layers exchange is cut along the sequence.
     sequence: bool,
+    /// Whether ranks wait for each exchange before they compute on.
+    is_serial: bool,
     /// The mesh that it is for.
     mesh: Option<Mesh>,
 }
@@ -152,8 +154,8 @@ impl Plan {
     /// `strict: true` and `like: PLAN`, which takes over a built-in plan. For pipelines: `microbatches: COUNT`,
     /// `schedule: gpipe`, `1f1b`, `interleaved` or `zb-h1`, `chunks: COUNT` of an interleaved schedule, and
     /// `recompute: true` and `PATTERN: stage NUMBER`. `sequence: true` cuts what tensor-parallel layers exchange along
-    /// the sequence. `mesh: AXIS=SIZE,…` says which mesh it is for. What follows a `#`
-    /// is a remark.
+    /// the sequence. `overlap: false` lets ranks wait for each exchange before they compute on. `mesh: AXIS=SIZE,…` says
+    /// which mesh it is for. What follows a `#` is a remark.
     pub fn parse(text: &str) -> Result<Plan> {
         let mut plan = Plan::default();
         for (i, line) in text.lines().enumerate() {
@@ -190,6 +192,7 @@ impl Plan {
                 }
                 ("sequence", yes) => plan.sequence = yes.parse().map_err(|_| bad("true or false"))?,
                 ("recompute", yes) => plan.recompute = yes.parse().map_err(|_| bad("true or false"))?,
+                ("overlap", yes) => plan.is_serial = !yes.parse::<bool>().map_err(|_| bad("true or false"))?,
                 ("mesh", axes) => plan.mesh = Some(Mesh::parse(axes).map_err(|e| bad(&e.message))?),
                 ("strict", yes) => plan.is_strict = yes.parse().map_err(|_| bad("true or false"))?,
                 (pattern, axes) => {
@@ -271,6 +274,7 @@ impl Plan {
         list.extend(self.chunks.map(|n| ("chunks", n.to_string())));
         list.extend(self.sequence.then(|| ("sequence", "true".to_string())));
         list.extend(self.recompute.then(|| ("recompute", "true".to_string())));
+        list.extend(self.is_serial.then(|| ("overlap", "false".to_string())));
         list.extend(self.is_strict.then(|| ("strict", "true".to_string())));
         list
     }
@@ -338,6 +342,10 @@ impl Plan {
     pub(crate) fn sequence_axes(&self, mesh: &Mesh) -> Vec<u8> {
         let axis = mesh.axis(TENSOR).filter(|&a| self.sequence && mesh.size(a) > 1);
         axis.into_iter().collect()
+    }
+    /// Whether ranks compute while an exchange is under way.
+    pub(crate) fn has_overlap(&self) -> bool {
+        !self.is_serial
     }
     /// The axis that cuts sequences.
     pub(crate) fn context(&self, mesh: &Mesh) -> Option<u8> {

@@ -1,9 +1,9 @@
 //! What ranks of a mesh exchange, as nodes of a flat graph: the collectives that partitioning inserts.
 
-use super::Ranks;
+use super::{Ranks, overlapped};
 use crate::{Combine, Result, Tensor, effects};
-use ir::{Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
-use passes::partition::{Exchange, Recut, Zigzag};
+use ir::{FlatNode, Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
+use passes::partition::{Exchange, Kind, Overlap, Recut, Zigzag};
 use std::ops::Range;
 
 /// The ranks along each axis of a mesh, this one included.
@@ -37,6 +37,7 @@ pub fn pattern(op: &ir::Op) -> Option<Pattern> {
         (&super::REDUCE_SCATTER, Pattern::ReduceScatter),
         (&super::ALL_TO_ALL, Pattern::AllToAll),
     ];
+    let op = super::overlapped::collective(op).unwrap_or(op);
     all.into_iter().find(|(o, _)| *o == op).map(|(_, p)| p)
 }
 
@@ -131,5 +132,23 @@ impl Exchange for MeshRanks {
     }
     fn concat(&self, g: &mut Graph, parts: &[Slot], dim: usize, site: Site) -> Result<Slot> {
         append_all(g, parts, site, |t| Tensor::concat(t, dim as i64))
+    }
+}
+
+impl Overlap for MeshRanks {
+    fn kind(&self, n: &FlatNode) -> Option<Kind> {
+        overlapped::kind(n)
+    }
+    fn begin(&self, g: &mut Graph, n: &FlatNode, x: Slot, after: &[Slot]) -> Result<Slot> {
+        overlapped::begin(g, n, x, after)
+    }
+    fn end(&self, g: &mut Graph, n: &FlatNode, begun: Slot, x: Slot) -> Result<Slot> {
+        overlapped::end(g, n, begun, x)
+    }
+    fn flat(&self, g: &mut Graph, values: &[Slot], site: Site) -> Result<Slot> {
+        append_all(g, values, site, overlapped::flat)
+    }
+    fn unflat(&self, g: &mut Graph, x: Slot, start: usize, ty: &Type, site: Site) -> Result<Slot> {
+        append(g, x, site, |t| t.narrow(0, start, ty.shape.count()).reshape(ty.shape.clone()))
     }
 }

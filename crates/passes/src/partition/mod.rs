@@ -5,12 +5,14 @@
 //! No op is known by name. What a row does not state is computed whole on every rank, which is always right.
 
 mod factors;
+mod overlap;
 mod propagate;
 mod regather;
 mod reshard;
 pub mod time;
 
 pub use factors::factors;
+pub use overlap::{Kind, Overlap};
 pub use reshard::{Exchange, Recut, Step, Zigzag};
 
 use crate::decompose::{expansion, graph_of, splice};
@@ -18,6 +20,7 @@ use ir::{
     Attrs, CONST, Call, Error, Factors, FlatNode, Graph, INPUT, Meaning, Mesh, OnPart, Op, Portion, Result, Shape,
     Shard, Site, Slot, Spec, Type, Value,
 };
+use overlap::Candidate;
 use propagate::{Given, choose, terms, whole};
 use regather::Again;
 use reshard::{Moving, cost, steps};
@@ -56,6 +59,8 @@ pub struct Request<'a> {
     pub in_time: bool,
     /// How ranks exchange.
     pub exchange: &'a dyn Exchange,
+    /// How exchanges go on while the rest is computed; `None` if they do not.
+    pub overlap: Option<&'a dyn Overlap>,
 }
 
 /// A step that was put between two nodes.
@@ -104,13 +109,13 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
     let mut once = vec![false; graph.nodes.len()];
     let mut round = 0;
     loop {
-        let (done, natural, origins) = Walk::run(graph, request, &placed, &once)?;
+        let (mut done, natural, origins, candidates) = Walk::run(graph, request, &placed, &once)?;
         if request.in_time
             && let Err((user, late)) = time::when(&done.graph)
         {
             // What a microbatch waits for is computed once, if it can be known before.
             let user = &done.graph.nodes[user];
-            let late = origins[time::gathered(&done.graph, late).node as usize];
+            let late = origins[time::gathered(&done.graph, late).node as usize].min(graph.nodes.len() - 1);
             if once[late] || !mark_cone(graph, &request.inputs, late, &mut once) {
                 return Err(time::waits(&graph.nodes[late], user.site));
             }
@@ -135,6 +140,9 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
             }
         }
         if is_settled || round == ROUNDS_MAX {
+            if let Some(by) = request.overlap {
+                done.graph = overlap::overlap(done.graph, graph, &origins, &candidates, by)?;
+            }
             return Ok(done);
         }
         round += 1;
@@ -187,23 +195,26 @@ struct Walk<'a> {
     /// The node of the whole graph that is walked over, and that of each node of the program.
     origin: usize,
     origins: Vec<usize>,
+    /// Exchanges that may go on while the rest is computed.
+    candidates: Vec<Candidate>,
 }
 
 impl<'a> Walk<'a> {
-    /// The program, how each output was held before it was moved to where it is stored, and the node of the graph that
-    /// each node of the program comes from.
+    /// The program, how each output was held before it was moved to where it is stored, the node of the graph that each
+    /// node of the program comes from, and the exchanges.
     fn run(
         graph: &Graph,
         request: &'a Request<'a>,
         placed: &[Placed],
         once: &'a [bool],
-    ) -> Result<(Partitioned, Vec<Spec>, Vec<usize>)> {
+    ) -> Result<(Partitioned, Vec<Spec>, Vec<usize>, Vec<Candidate>)> {
         let out = Graph { updates: graph.updates.clone(), ..Graph::new() };
         let input_ty = |k: u32| graph.nodes[graph.inputs[k as usize] as usize].outs[0].shape.clone();
         let updated = graph.updates.iter().map(|&(k, _)| input_ty(k)).collect();
         let (held, inserted, known) = (Vec::new(), Vec::new(), FxHashMap::default());
-        let (origin, origins) = (0, Vec::new());
-        let mut walk = Walk { request, out, held, inserted, known, updated, position: 0, once, origin, origins };
+        let (origin, origins, candidates) = (0, Vec::new(), Vec::new());
+        let mut walk =
+            Walk { request, out, held, inserted, known, updated, position: 0, once, origin, origins, candidates };
         let uses = graph.uses();
         let (mut args, mut inputs) = (Vec::new(), Vec::new());
         for (&i, p) in graph.inputs.iter().zip(placed) {
@@ -235,13 +246,16 @@ impl<'a> Walk<'a> {
             wanted[o as usize] = placed[k as usize].spec.clone();
         }
         walk.position = usize::MAX;
+        walk.origins.resize(walk.out.nodes.len(), walk.origin);
+        walk.origin = graph.nodes.len();
         for (h, want) in outs.into_iter().zip(&wanted) {
             let site = walk.held[h].made_at;
             let at = walk.moved(h, want, None, site)?;
             walk.out.outputs.push(at);
         }
-        walk.origins.resize(walk.out.nodes.len(), 0);
-        Ok((Partitioned { graph: walk.out, inputs, outputs: wanted, inserted: walk.inserted }, natural, walk.origins))
+        walk.origins.resize(walk.out.nodes.len(), walk.origin);
+        let done = Partitioned { graph: walk.out, inputs, outputs: wanted, inserted: walk.inserted };
+        Ok((done, natural, walk.origins, walk.candidates))
     }
 
     /// The part of a microbatch, and of that the part of this rank: how an argument is held first of all.
@@ -534,6 +548,18 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Keeps in mind that the last node that other ranks see is this step.
+    fn note(&mut self, step: Step, from: &Spec, to: &Spec, ty: &Type) {
+        let part = |s: &Spec| {
+            let cuts: usize = s.dims.iter().flatten().map(|&a| self.request.mesh.size(a)).product();
+            ty.bytes() / cuts
+        };
+        if let Some(node) = self.out.nodes.iter().rposition(FlatNode::is_ordered) {
+            let (operand, result) = (part(from), part(to));
+            self.candidates.push(Candidate { node, axis: step.axis(), operand, result, needed: self.origin });
+        }
+    }
+
     /// The value as a use wants it.
     fn moved(&mut self, h: usize, want: &Spec, used_by: Option<&'static Op>, used_at: Site) -> Result<Slot> {
         let held = &self.held[h];
@@ -556,6 +582,7 @@ impl<'a> Walk<'a> {
             let is_in_time = self.request.in_time && step.axis() == time::TIME;
             if !is_in_time && !matches!(step, Step::Slice { .. }) {
                 let bytes = cost(&[step], &from, &ty, mesh);
+                self.note(step, &from, &now, &ty);
                 let is_stated = used_by.is_some_and(|op| op.on_part.is_some());
                 let (ty, position, used_by) = (ty.clone(), self.position, used_by.map(|op| op.name));
                 let new = Inserted { step, bytes, ty, from, made_by, made_at, used_by, is_stated, used_at, position };
