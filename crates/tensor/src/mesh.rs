@@ -242,8 +242,9 @@ impl Sharding {
             let (state, scattered) = plan.zero_axes(mesh);
             let (rank, exchange, sequence) = (scope.rank, &scope.ranks, plan.sequence_axes(mesh));
             let overlap = scope.overlap(engine);
-            let in_time = false;
-            let request = Request { mesh, rank, inputs, state, scattered, sequence, in_time, exchange, overlap };
+            let (in_time, regathered) = (false, plan.regathered_axes(mesh));
+            let request =
+                Request { mesh, rank, inputs, state, scattered, sequence, regathered, in_time, exchange, overlap };
             partition::partition(&optimized, &request)?
         };
         let name = |r: &Role| if let Role::Parameter(name) = r { Some(name.clone()) } else { None };
@@ -281,7 +282,7 @@ impl Sharding {
                 };
             } else if self.pipeline.as_ref().is_some_and(|p| !p.needs(k)) || !self.is_mine(*owner) {
                 // Another rank has it.
-            } else if let Some(file) = storage::<OnDisk>(b) {
+            } else if let Some(file) = storage::<OnDisk>(b).filter(|_| spec.dealt.is_empty()) {
                 *b = Buffer::Host(file.range(&spec.ranges(&ty.shape, mesh, *rank))?);
             } else if !spec.is_whole() {
                 *b = Buffer::Host(cut(&b.read()?, &ty.shape, spec, mesh, *rank));
@@ -368,6 +369,7 @@ impl MeshScope {
             state: up(state),
             scattered: up(scattered),
             sequence,
+            regathered: Vec::new(),
             in_time: true,
             exchange: &time::InTime(&self.ranks),
             overlap: None,
@@ -426,6 +428,11 @@ fn storage<T: 'static>(b: &Buffer) -> Option<&T> {
 pub fn blocks_of(b: &Buffer) -> Result<Option<Blocks>> {
     let Some(s) = storage::<Spread>(b) else { return Ok(None) };
     let MeshScope { mesh, rank, .. } = &*s.scope;
+    if !s.spec.dealt.is_empty() {
+        // Parts of many ranges: one block is written by the first rank.
+        let (whole, full) = (s.read()?, s.ty.shape.iter().map(|n| 0..*n).collect());
+        return Ok(Some(Blocks { ty: s.ty.clone(), all: vec![(0, full)], mine: (*rank == 0).then_some(whole) }));
+    }
     let mut all: Vec<(usize, Ranges)> = Vec::new();
     let pipe = mesh.axis(PIPE);
     let has_it = |r: &usize| s.owner.is_none_or(|o| pipe.is_none_or(|a| mesh.coordinate(*r, a) == o));
@@ -442,7 +449,7 @@ pub fn blocks_of(b: &Buffer) -> Result<Option<Blocks>> {
 
 /// A rank's part of a value.
 fn cut(whole: &Literal, shape: &Shape, spec: &Spec, mesh: &Mesh, rank: usize) -> Literal {
-    if !spec.zigzag.is_empty() {
+    if !spec.dealt.is_empty() {
         let runs: Vec<Runs> = (0..shape.rank()).map(|d| spec.runs(d, shape[d], mesh, rank)).collect();
         let own: Vec<Vec<usize>> = runs.iter().map(|r| r.iter().cloned().flatten().collect()).collect();
         let (local, strides) = (spec.local(shape, mesh, rank), shape.strides());

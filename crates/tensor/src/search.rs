@@ -261,7 +261,9 @@ impl All<'_> {
             let (state_axes, scattered) = plan.zero_axes(mesh);
             let (exchange, sequence) = (scope.exchange(), plan.sequence_axes(mesh));
             let (state, overlap, in_time) = (state_axes, scope.overlap(self.engine), false);
-            let request = Request { mesh, rank: 0, inputs, state, scattered, sequence, in_time, exchange, overlap };
+            let regathered = plan.regathered_axes(mesh);
+            let request =
+                Request { mesh, rank: 0, inputs, state, scattered, sequence, regathered, in_time, exchange, overlap };
             self.tried += 1;
             let done = partition::partition(graph, &request)?;
             let estimate = costs.program(&done.graph, mesh.ranks(), stored(&done.inputs, &|_| true))?;

@@ -3,7 +3,7 @@
 use super::{Ranks, overlapped};
 use crate::{Combine, Result, Tensor, effects};
 use ir::{FlatNode, Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
-use passes::partition::{Exchange, Kind, Overlap, Recut, Zigzag};
+use passes::partition::{Exchange, Kind, Order, Overlap, Recut};
 use std::ops::Range;
 
 /// The ranks along each axis of a mesh, this one included.
@@ -94,15 +94,21 @@ impl Exchange for MeshRanks {
     fn all_to_all(&self, g: &mut Graph, x: Slot, axis: u8, cut: Recut, site: Site) -> Result<Slot> {
         append(g, x, site, |t| self.along(axis).all_to_all(t, cut.to as i64, cut.from as i64))
     }
-    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot> {
-        let (shape, Zigzag { period, ranks, is_dealt }) = (g.ty(x).shape.clone(), zigzag);
-        let (blocks, chunk) = (shape[dim] / period, period / (2 * ranks));
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, order: Order, site: Site) -> Result<Slot> {
+        let (shape, Order { deal, ranks, is_dealt }) = (g.ty(x).shape.clone(), order);
+        let (blocks, chunk) = (shape[dim] / deal.period, deal.period / (2 * ranks));
         let as_dims = |inner: &[usize]| -> Vec<usize> {
             shape[..dim].iter().chain(inner).chain(&shape[dim + 1..]).copied().collect()
         };
         let at = |i: usize| (dim + i) as i64;
         let mut swapped: Vec<i64> = (0..(shape.rank() + 3) as i64).collect();
         swapped.swap(dim, dim + 1);
+        if !deal.is_zigzag {
+            swapped.pop();
+            let (a, b) = if is_dealt { (blocks, ranks) } else { (ranks, blocks) };
+            let cut = as_dims(&[a, b, deal.period / ranks]);
+            return append(g, x, site, |t| t.reshape(cut.as_slice()).permute(&swapped).reshape(shape.clone()));
+        }
         append(g, x, site, |t| {
             if is_dealt {
                 let t = t.reshape(as_dims(&[blocks, 2 * ranks, chunk]).as_slice());

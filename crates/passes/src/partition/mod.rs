@@ -13,7 +13,7 @@ pub mod time;
 
 pub use factors::factors;
 pub use overlap::{Kind, Overlap};
-pub use reshard::{Exchange, Recut, Step, Zigzag};
+pub use reshard::{Exchange, Order, Recut, Step};
 
 use crate::decompose::{expansion, graph_of, splice};
 use ir::{
@@ -55,6 +55,8 @@ pub struct Request<'a> {
     pub scattered: Vec<u8>,
     /// Axes along which activations `[batch, sequence, width]` are scattered over their sequence, not reduced whole.
     pub sequence: Vec<u8>,
+    /// Axes of sequences along which what was gathered for the forward pass is gathered again for the backward pass.
+    pub regathered: Vec<u8>,
     /// Whether the first axis is one of microbatches ([`time`]).
     pub in_time: bool,
     /// How ranks exchange.
@@ -125,10 +127,11 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
         for &(k, o) in &graph.updates {
             let (p, new) = (&mut placed[k as usize], &natural[o as usize]);
             let shape = &graph.ty(graph.outputs[o as usize]).shape;
-            // What is stored is cut into ranges.
-            let is_kept = |a: &u8| new.period(*a) == 0;
-            let mut wanted = Spec { dims: new.dims.clone(), ..Spec::default() };
+            // What is stored follows no sequence.
+            let is_kept = |a: &u8| !new.deal(*a).is_zigzag;
+            let mut wanted = Spec { dims: new.dims.clone(), dealt: new.dealt.clone(), ..Spec::default() };
             wanted.dims.iter_mut().for_each(|d| d.retain(|a| is_kept(a)));
+            wanted.dealt.retain(|(_, deal)| !deal.is_zigzag);
             if request.in_time {
                 wanted.dims.iter_mut().for_each(|d| d.retain(|a| *a != time::TIME));
             }
@@ -301,6 +304,11 @@ impl<'a> Walk<'a> {
                     let kept = if self.held[h].stored.is_empty() { usize::MAX } else { 1 };
                     self.held[h].versions.truncate(kept);
                 }
+                let request = self.request;
+                let is_cut = |s: &Spec| request.regathered.iter().any(|&a| s.dim_of(a).is_some());
+                for held in self.held.iter_mut().filter(|h| is_cut(&h.versions[0].0)) {
+                    held.versions.retain(|(s, _)| is_cut(s));
+                }
             }
             for j in again.views(n) {
                 let from: SmallVec<[usize; 3]> =
@@ -410,11 +418,11 @@ impl<'a> Walk<'a> {
             let (ty, spec) = (&self.held[h].ty, &self.held[h].versions[0].0);
             let gathered = inputs.iter().zip(wanted).filter(|(_, want)| !want.uses(axis)).map(|(&i, _)| &self.held[i]);
             let like = gathered.filter(|i| i.ty == *ty).map(|i| &i.versions[0].0);
-            let cut = like.filter(|s| s.period(axis) > 0).find_map(|s| Some((s.dim_of(axis)?, s.period(axis))));
-            if let Some((dim, period)) = cut.filter(|_| spec.is_partial(axis)) {
+            let cut = like.filter(|s| s.deal(axis).is_zigzag).find_map(|s| Some((s.dim_of(axis)?, s.deal(axis))));
+            if let Some((dim, deal)) = cut.filter(|_| spec.is_partial(axis)) {
                 let mut to = spec.clone();
                 to.partial.retain(|(a, _)| *a != axis);
-                to.push(dim, axis, period);
+                to.push(dim, axis, deal);
                 let at = self.moved(h, &to, Some(n.op), n.site)?;
                 self.held[h].versions = SmallVec::from_iter([(to, at)]);
             }
