@@ -90,13 +90,13 @@ impl UnderWay {
     }
 }
 
-/// The thread; it ends when nobody can start anything any more.
+/// The thread; it ends when no exchange can be started any more.
 fn spawn() -> std::io::Result<Sender<(Job, Ending)>> {
     let (sender, jobs) = channel::<(Job, Ending)>();
     let body = move || {
         IS_EXCHANGING.set(true);
         for (job, ending) in jobs {
-            // Whoever waits must hear of a panic as well.
+            // The op that waits must hear of a panic as well.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             ending.set(done.unwrap_or_else(|_| Err(Error::bug("an exchange panicked"))));
         }

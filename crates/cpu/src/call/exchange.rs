@@ -41,7 +41,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let rest = UNDER_WAY.with_borrow_mut(|all| all.split_off(self.0.min(all.len())));
         for (_, mut pending) in rest {
-            // The program failed, or nobody needs the result.
+            // The program failed, or the result is not needed.
             let _ = pending.wait();
         }
     }
@@ -68,7 +68,7 @@ impl Exchange {
     /// Exchanges what lies at `x`, into `out`. False: these ranks do not.
     ///
     /// # Safety
-    /// Both have their bytes, are the same or apart, and nobody else uses `out`, nor writes `x`.
+    /// Both have their bytes and are the same or apart; `out` has no other use, and `x` is not written meanwhile.
     unsafe fn run(&self, x: *const u8, out: *mut u8) -> Result<bool> {
         let call = Call { types: &self.types, attrs: &self.attrs };
         // SAFETY: the caller's promise.

@@ -9,6 +9,7 @@ mod overlap;
 mod propagate;
 mod regather;
 mod reshard;
+mod scatter;
 pub mod time;
 
 pub use factors::factors;
@@ -21,7 +22,7 @@ use ir::{
     Shard, Site, Slot, Spec, Type, Value,
 };
 use overlap::Candidate;
-use propagate::{Given, choose, terms, whole};
+use propagate::{Given, choose, whole};
 use regather::Again;
 use reshard::{Moving, cost, steps};
 use rustc_hash::FxHashMap;
@@ -510,50 +511,6 @@ impl<'a> Walk<'a> {
             }
         };
         inputs.iter().map(one).collect()
-    }
-
-    /// Activations that are terms, where a use needs them combined: each rank takes its part of the sequence.
-    fn scatter_sequences(&mut self, n: &FlatNode, inputs: &[usize]) -> Result<()> {
-        let request = self.request;
-        for &axis in &request.sequence {
-            for (i, &h) in inputs.iter().enumerate() {
-                let held = &self.held[h];
-                let spec = &held.versions[0].0;
-                let is_activation = held.ty.shape.rank() == 3 && !self.updated.contains(&held.ty.shape);
-                if !spec.is_partial(axis) || held.versions.len() > 1 || !is_activation {
-                    continue;
-                }
-                let is_even = held.ty.shape[1].is_multiple_of(request.mesh.size(axis)) && spec.dims[1].is_empty();
-                let is_passed = terms(n, &self.given(inputs), axis).is_some_and(|found| found[i]);
-                if is_even && !is_passed {
-                    let mut to = spec.clone();
-                    to.dims[1].push(axis);
-                    to.partial.retain(|(a, _)| *a != axis);
-                    self.moved(h, &to, Some(n.op), n.site)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Gradients of stored values, where a use needs them combined: each rank takes its part.
-    fn scatter_gradients(&mut self, n: &FlatNode, inputs: &[usize]) -> Result<()> {
-        let request = self.request;
-        for &axis in &request.scattered {
-            for &h in inputs {
-                let held = &self.held[h];
-                let spec = &held.versions[0].0;
-                if !spec.is_partial(axis) || held.versions.len() > 1 || !self.updated.contains(&held.ty.shape) {
-                    continue;
-                }
-                let is_passed = held.uses <= 1 && n.op.linear_in.len() + usize::from(n.op.linear || n.op.is_view()) > 0;
-                let Some(to) = scattered(spec, &held.ty.shape, axis, self.request.mesh) else { continue };
-                if !is_passed {
-                    self.moved(h, &to, Some(n.op), n.site)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Keeps in mind that the last node that other ranks see is this step.
