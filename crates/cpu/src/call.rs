@@ -15,6 +15,7 @@ files! {
     axis,
     control,
     conv,
+    exchange,
     fft,
     grid_sample,
     indexed,

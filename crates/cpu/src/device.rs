@@ -36,6 +36,9 @@ impl Device for Cpu {
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(graph)?))
     }
+    fn computes_meanwhile(&self) -> bool {
+        true
+    }
     fn packs_weights(&self) -> bool {
         true
     }

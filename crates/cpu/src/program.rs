@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::arenas::Arena;
+use crate::call::exchange::Watch as Exchanges;
 use crate::call::{self, Fed, Operand, Prepared};
 use crate::pool;
 use crate::target::CpuTarget;
@@ -309,6 +310,7 @@ impl Program for Compiled {
         let frame = self.frames.lock().pop();
         let mut frame = frame.unwrap_or_default();
         self.fill(&mut frame, inputs)?;
+        let under_way = Exchanges::new();
         let done = self.run_waves(0..self.plan.commit, Bases(&frame.bases)).and_then(|()| interrupt::check());
         if done.is_ok() {
             let overwritten = Overwritten { inputs, results: &frame.results };
@@ -316,6 +318,7 @@ impl Program for Compiled {
             interrupt::handling(Handling::Later, || self.run_waves(rest, Bases(&frame.bases)))?;
             std::mem::forget(overwritten);
         }
+        drop(under_way);
         let results = done.map(|()| self.take_results(&mut frame, inputs));
         self.put_back(frame);
         results
@@ -361,7 +364,9 @@ impl Compiled {
         frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_result(b)?].as_mut_ptr())));
         frame.bases.extend(self.const_bases());
         self.push_arena(&mut frame);
+        let under_way = Exchanges::new();
         let done = self.run_regions(Bases(&frame.bases));
+        drop(under_way);
         self.put_back(frame);
         done?;
         self.copy_results(inputs, outs);

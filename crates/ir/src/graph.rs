@@ -43,7 +43,7 @@ impl FlatNode {
     /// True if it must run in the order of the program among others of its kind.
     pub fn is_ordered(&self) -> bool {
         match self.op.effect {
-            Effect::Ordered => true,
+            Effect::Ordered | Effect::StartsInOrder => true,
             Effect::Stated => self.attrs.bool(ORDERED).unwrap_or(false),
             Effect::None | Effect::Starts => false,
         }

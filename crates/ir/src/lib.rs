@@ -46,9 +46,9 @@ pub use op::{
     Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Effect, Grad, GradCall, INPUT, Meaning, Monoid,
     ORDERED, OnComplex, Op, Out, RunGraph, Scalar, Type, Types,
 };
-pub use peers::{Alone, DevicePeers, Peers, PeersHandle};
+pub use peers::{Alone, DevicePeers, Job, Peers, PeersHandle, Pending};
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{AxisSplit, Layout, Shape};
-pub use shard::{Factors, Kind, Mesh, OnPart, Portion, Resize, Runs, Shard, Spec};
+pub use shard::{Deal, Factors, Kind, Mesh, OnPart, Portion, Resize, Runs, Shard, Spec};
 pub use text::Find;
 pub use watch::{AfterHook, GradHook, Pullback, Watch};

@@ -410,6 +410,8 @@ pub enum Effect {
     Ordered,
     /// It starts something that continues while the rest is computed: it runs as soon as its inputs exist.
     Starts,
+    /// Both: other processes see in which order such ops and those of [`Effect::Ordered`] are started.
+    StartsInOrder,
     /// [`Effect::Ordered`] if the attribute [`ORDERED`] is true.
     Stated,
 }

@@ -16,9 +16,37 @@ pub trait Peers: Any + Send + Sync {
     fn size(&self) -> usize;
     /// Runs a communication op on host memory.
     fn run(&self, op: &'static str, call: &Call, args: &[Literal]) -> Result<Vec<Literal>>;
+    /// Runs a communication op over memory of the caller: its one operand, `None` where `out` holds it already, and its
+    /// one result. Returns false if it does not, and has done nothing then.
+    fn run_over(&self, op: &'static str, call: &Call, input: Option<&[u8]>, out: &mut [u8]) -> Result<bool> {
+        let _ = (op, call, input, out);
+        Ok(false)
+    }
+    /// Runs a job that exchanges with these ranks while the caller goes on, after all that this process has started
+    /// before. What is exchanged otherwise waits for it.
+    fn start(&self, job: Job) -> Box<dyn Pending> {
+        Box::new(Done(Some(job())))
+    }
     /// How devices exchange without the host; `None` if they do not.
     fn devices(&self) -> Result<Option<&dyn DevicePeers>> {
         Ok(None)
+    }
+}
+
+/// An exchange that is run by [`Peers::start`].
+pub type Job = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// An exchange that is under way.
+pub trait Pending: Send {
+    /// Waits for its end. Only the first call returns the error of one that failed.
+    fn wait(&mut self) -> Result<()>;
+}
+
+/// An exchange that ended before its caller went on.
+struct Done(Option<Result<()>>);
+impl Pending for Done {
+    fn wait(&mut self) -> Result<()> {
+        self.0.take().unwrap_or(Ok(()))
     }
 }
 

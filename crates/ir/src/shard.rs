@@ -98,19 +98,50 @@ pub struct Spec {
     pub dims: SmallVec<[Axes; 4]>,
     /// Axes along which it is partial, in order.
     pub partial: SmallVec<[(u8, Monoid); 2]>,
-    /// Axes that cut in a zigzag, with their period: of every `period` elements of its dimension, 2n chunks, rank r of
-    /// n has chunks r and 2n − 1 − r. Queries of a causal attention then see as many keys on every rank. Axes that cut
-    /// the same dimension further outside leave whole periods.
-    pub zigzag: SmallVec<[(u8, usize); 1]>,
+    /// Axes that do not cut into ranges. Axes that cut the same dimension further outside leave whole periods.
+    pub dealt: SmallVec<[(u8, Deal); 1]>,
+}
+
+/// How an axis of n ranks deals out the elements of a dimension: of every `period` elements, in chunks; where the period
+/// is 0, into ranges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Deal {
+    /// Elements that are dealt out together.
+    pub period: usize,
+    /// Whether there are 2n chunks, of which rank r has r and 2n − 1 − r: queries of a causal attention then see as many
+    /// keys on every rank. Otherwise there are n, one a rank: of queries, keys and values that lie one after the other,
+    /// every rank has some of each.
+    pub is_zigzag: bool,
+}
+
+impl Deal {
+    /// Into ranges.
+    pub const RANGES: Deal = Deal { period: 0, is_zigzag: false };
+
+    /// In a zigzag.
+    pub fn zigzag(period: usize) -> Deal {
+        Deal { period, is_zigzag: true }
+    }
+    /// A chunk of every block.
+    pub fn blocks(period: usize) -> Deal {
+        Deal { period, is_zigzag: false }
+    }
+    /// Whether it cuts into ranges.
+    pub fn is_ranges(self) -> bool {
+        self.period == 0
+    }
+    /// Whether the chunks of `n` ranks have one size.
+    pub fn fits(self, n: usize) -> bool {
+        self.period.is_multiple_of(if self.is_zigzag { 2 * n } else { n })
+    }
+    /// The same on a dimension of this size: one block is cut into ranges.
+    pub fn on(self, size: usize) -> Deal {
+        if !self.is_zigzag && self.period == size { Deal::RANGES } else { self }
+    }
 }
 
 /// Ranges of positions, in order.
 pub type Runs = SmallVec<[Range<usize>; 2]>;
-
-/// Whether so many elements can be cut in a zigzag over `n` ranks.
-pub fn is_zigzag(period: usize, n: usize) -> bool {
-    period > 0 && period.is_multiple_of(2 * n)
-}
 
 impl Spec {
     /// Whole on every rank.
@@ -133,38 +164,38 @@ impl Spec {
     pub fn uses(&self, axis: u8) -> bool {
         self.is_partial(axis) || self.dim_of(axis).is_some()
     }
-    /// The period of an axis that cuts in a zigzag; 0 for one that cuts into ranges.
-    pub fn period(&self, axis: u8) -> usize {
-        self.zigzag.iter().find(|(a, _)| *a == axis).map_or(0, |(_, p)| *p)
+    /// How an axis deals out elements.
+    pub fn deal(&self, axis: u8) -> Deal {
+        self.dealt.iter().find(|(a, _)| *a == axis).map_or(Deal::RANGES, |(_, d)| *d)
     }
     /// Cuts a dimension once more.
-    pub fn push(&mut self, dim: usize, axis: u8, period: usize) {
+    pub fn push(&mut self, dim: usize, axis: u8, deal: Deal) {
         self.dims[dim].push(axis);
-        self.zigzag.extend((period > 0).then_some((axis, period)));
+        self.dealt.extend((!deal.is_ranges()).then_some((axis, deal)));
     }
-    /// Takes away the innermost cut of a dimension: its axis and period.
-    pub fn pop(&mut self, dim: usize) -> Option<(u8, usize)> {
+    /// Takes away the innermost cut of a dimension.
+    pub fn pop(&mut self, dim: usize) -> Option<(u8, Deal)> {
         let axis = self.dims[dim].pop()?;
-        let period = self.period(axis);
-        self.zigzag.retain(|(a, _)| *a != axis);
-        Some((axis, period))
+        let deal = self.deal(axis);
+        self.dealt.retain(|(a, _)| *a != axis);
+        Some((axis, deal))
     }
     /// The elements that a rank has along a dimension of this size.
     pub fn runs(&self, dim: usize, size: usize, mesh: &Mesh, rank: usize) -> Runs {
         let mut runs = Runs::from_iter(std::iter::once(0..size));
         for &a in &self.dims[dim] {
             let (n, i, len) = (mesh.size(a), mesh.coordinate(rank, a), runs.iter().map(Range::len).sum());
-            let local = match self.period(a) {
-                0 => Runs::from_iter([part(len, n, i)]),
-                period => zigzag(len, period, n, i),
+            let local = match self.deal(a) {
+                Deal { period: 0, .. } => Runs::from_iter([part(len, n, i)]),
+                deal => dealt(len, deal, n, i),
             };
             runs = local.iter().flat_map(|r| within(&runs, r)).collect();
         }
         joined(runs)
     }
-    /// The elements that a rank has, in each dimension, none of which is cut in a zigzag.
+    /// The elements that a rank has, in each dimension, all of which are cut into ranges.
     pub fn ranges(&self, shape: &Shape, mesh: &Mesh, rank: usize) -> SmallVec<[Range<usize>; 4]> {
-        debug_assert!(self.zigzag.is_empty(), "{self:?} has no single ranges");
+        debug_assert!(self.dealt.is_empty(), "{self:?} has no single ranges");
         let one = |(dim, &size): (usize, &usize)| self.runs(dim, size, mesh, rank).into_iter().next().unwrap_or(0..0);
         shape.iter().enumerate().map(one).collect()
     }
@@ -185,8 +216,12 @@ impl Spec {
     }
 }
 
-/// What rank `i` of `n` has of so many elements, cut in a zigzag.
-fn zigzag(len: usize, period: usize, n: usize, i: usize) -> Runs {
+/// What rank `i` of `n` has of so many elements that are dealt out.
+fn dealt(len: usize, Deal { period, is_zigzag }: Deal, n: usize, i: usize) -> Runs {
+    if !is_zigzag {
+        let starts = (0..len / period.max(1)).map(|b| b * period + i * (period / n));
+        return starts.map(|start| start..start + period / n).collect();
+    }
     let chunk = period / (2 * n);
     let starts = (0..len / period.max(1)).flat_map(|b| [b * period + i * chunk, (b + 1) * period - (i + 1) * chunk]);
     starts.map(|start| start..start + chunk).collect()
@@ -325,6 +360,9 @@ pub enum Shard {
     /// Every dimension passes but the one in attribute `axis`. All inputs and outputs have one rank, and dimensions of
     /// unequal sizes are whole.
     Lanes,
+    /// As [`Shard::Lanes`], and the op concatenates its inputs along that axis: equal inputs that are cut along it
+    /// into ranges give blocks that are dealt out.
+    Joins,
     /// The leading dimensions of all inputs and outputs pass; the last so many are whole.
     Leading(usize),
 }
@@ -350,21 +388,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn blocks_are_dealt_out() {
+        let mesh = Mesh::parse("tensor=2").unwrap();
+        let mut spec = Spec::whole(2);
+        spec.push(0, 0, Deal::blocks(4));
+        // Queries, keys and values of two heads each.
+        assert_eq!(spec.runs(0, 12, &mesh, 0)[..], [0..2, 4..6, 8..10]);
+        assert_eq!(spec.runs(0, 12, &mesh, 1)[..], [2..4, 6..8, 10..12]);
+        assert_eq!(spec.local(&Shape::new(&[12, 5]), &mesh, 1), Shape::new(&[6, 5]));
+        assert!(Deal::blocks(4).fits(2) && !Deal::blocks(3).fits(2));
+        assert_eq!((Deal::blocks(4).on(4), Deal::zigzag(4).on(4)), (Deal::RANGES, Deal::zigzag(4)));
+    }
+
+    #[test]
     fn zigzag_cuts() {
         let mesh = Mesh::parse("data=2,context=2").unwrap();
         let mut spec = Spec::whole(2);
-        spec.push(1, 1, 8);
+        spec.push(1, 1, Deal::zigzag(8));
         // Rank 1 has the middle of the sequence, rank 0 both ends.
         assert_eq!(spec.runs(1, 8, &mesh, 0)[..], [0..2, 6..8]);
         assert_eq!(spec.runs(1, 8, &mesh, 1)[..], *std::slice::from_ref(&(2..6)));
         // Rows of all sequences: the batch is cut outside, each sequence inside.
         let mut rows = Spec::whole(1);
-        rows.push(0, 0, 0);
-        rows.push(0, 1, 8);
+        rows.push(0, 0, Deal::RANGES);
+        rows.push(0, 1, Deal::zigzag(8));
         assert_eq!(rows.runs(0, 32, &mesh, 3)[..], [18..22, 26..30]);
         assert_eq!(rows.local(&Shape::new(&[32]), &mesh, 2)[0], 8);
-        assert_eq!(rows.pop(0), Some((1, 8)));
+        assert_eq!(rows.pop(0), Some((1, Deal::zigzag(8))));
         assert_eq!(rows.ranges(&Shape::new(&[32]), &mesh, 3)[0], 16..32);
-        assert!(is_zigzag(8, 2) && !is_zigzag(6, 2) && !is_zigzag(0, 2));
+        assert!(Deal::zigzag(8).fits(2) && !Deal::zigzag(6).fits(2));
     }
 }

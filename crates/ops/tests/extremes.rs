@@ -86,7 +86,7 @@ fn calls(case: &Case) -> Vec<(Vec<Type>, Attrs)> {
 }
 
 /// Rows that take any number of inputs, or have optional ones.
-const VARIADIC: [&str; 14] = [
+const VARIADIC: [&str; 18] = [
     "concat",
     "hstack",
     "stack",
@@ -98,6 +98,10 @@ const VARIADIC: [&str; 14] = [
     "cross_entropy",
     "barrier",
     "function",
+    "begin_all_reduce",
+    "begin_reduce_scatter",
+    "begin_all_gather",
+    "end_exchange",
     "mean_over_workers",
     "begin_mean_over_workers",
     "end_mean_over_workers",

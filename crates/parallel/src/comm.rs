@@ -2,11 +2,13 @@
 
 use crate::group::Members;
 use crate::status::{Counters, failed, kind, lock};
+use crate::under_way::UnderWay;
 use dist::collective::{
     Backend, Communicator, Element, Group, JoinOptions, Mesh, MeshCommunicator, Operation, Signature,
 };
 use dist::launch::{WorkerConfig, listen_toward};
 use dist::{Member, collective};
+use ir::{Job, Pending};
 use nn::parallel::setting;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ pub(crate) struct Comm {
     pub world: usize,
     state: Mutex<State>,
     counters: Arc<Counters>,
+    /// Exchanges that go on while the process computes.
+    under_way: UnderWay,
     /// The groups that are used, so that equal ones are the same to the plan cache.
     pub groups: Mutex<Vec<Weak<Members>>>,
 }
@@ -45,7 +49,8 @@ pub(crate) fn timeout() -> Result<Duration> {
 
 impl Comm {
     fn new(rank: usize, world: usize, state: State, counters: Arc<Counters>) -> Arc<Comm> {
-        Arc::new(Comm { rank, world, state: Mutex::new(state), counters, groups: Mutex::default() })
+        let (under_way, groups) = (UnderWay::default(), Mutex::default());
+        Arc::new(Comm { rank, world, state: Mutex::new(state), counters, under_way, groups })
     }
     /// That of a process alone.
     pub fn alone() -> Arc<Comm> {
@@ -74,7 +79,12 @@ impl Comm {
         Ok(meshes.into_iter().enumerate().map(comm).collect())
     }
 
-    /// Runs one collective.
+    /// Runs a job on a thread of its own, after those that were started before.
+    pub fn start(&self, job: Job) -> Box<dyn Pending> {
+        self.under_way.start(job)
+    }
+
+    /// Runs one collective, after those that are under way.
     pub fn run<T>(
         &self,
         group: &Group,
@@ -82,6 +92,7 @@ impl Comm {
         element: Element,
         f: impl FnOnce(&mut dyn Communicator, &Operation) -> dist::Result<T>,
     ) -> Result<T> {
+        self.under_way.wait_for_all();
         let mut state = lock(&self.state);
         if let State::New(join) = &mut *state {
             let join = join.take().ok_or_else(|| Error::bug("a single process has no peers to exchange with"))?;

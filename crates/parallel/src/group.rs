@@ -8,7 +8,7 @@ use dist::Filter;
 use dist::collective::{
     Backend, Combine as How, Communicator, Element, Group as RankGroup, Kind, Operation, Signature,
 };
-use ir::{Call, DevicePeers, Peers, PeersHandle, Shape};
+use ir::{Alone, Call, DevicePeers, Job, Peers, PeersHandle, Pending, Shape};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -199,6 +199,36 @@ impl Peers for Members {
             }
             _ => Err(Error::bug(format!("{op} is no collective"))),
         }
+    }
+    fn run_over(&self, op: &'static str, c: &Call, input: Option<&[u8]>, out: &mut [u8]) -> Result<bool> {
+        if filter(c)?.is_some() || !matches!(op, "all_reduce" | "reduce_scatter" | "all_gather" | "all_to_all") {
+            return Ok(false);
+        }
+        let (me, size, x) = (self.group.me(), self.group.size(), input.unwrap_or_default());
+        if input.is_none() && op != "all_reduce" {
+            return Err(Error::bug(format!("{op} does not run in place")));
+        }
+        match op {
+            "all_gather" => out[me * x.len()..][..x.len()].copy_from_slice(x),
+            _ if input.is_some() && (size == 1 || op == "all_reduce") => out.copy_from_slice(x),
+            _ => {}
+        }
+        if size == 1 {
+            return Ok(true);
+        }
+        let (signature, element) = (signature(op, c)?, element(c.dtype(0))?);
+        let how = if c.attrs.str("how").is_ok() { how(c)? } else { How::Sum };
+        self.comm.run(&self.group, signature, element, |by, operation| match op {
+            "all_reduce" => by.all_reduce(operation, out, how),
+            "reduce_scatter" => by.reduce_scatter_into(operation, x, out, how),
+            "all_gather" => by.all_gather(operation, out),
+            _ => by.all_to_all(operation, x, out),
+        })?;
+        Ok(true)
+    }
+    fn start(&self, job: Job) -> Box<dyn Pending> {
+        // Alone there is nothing to wait for.
+        if self.group.size() > 1 { self.comm.start(job) } else { Alone.start(job) }
     }
     fn devices(&self) -> Result<Option<&dyn DevicePeers>> {
         Ok(if comm::backend()? == Backend::Nccl { Some(self) } else { None })

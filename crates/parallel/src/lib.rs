@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `job` | joining, and what training asks of a job ([`nn::parallel::Job`]) |
 //! | `exchange` | the mean of gradients and the step in the store, as ops run them |
-//! | `group`, `comm` | collectives on tensors, and the communicator that carries them |
+//! | `group`, `comm`, `under_way` | collectives on tensors, the communicator that carries them, and those that go on meanwhile |
 //! | `mesh` | ranks as a mesh, over which jitted functions are cut |
 //! | `table` | tables of the parameter store that a program uses itself |
 //! | `update`, `server` | the server's side: update rules that workers ship, compiled and applied |
@@ -26,6 +26,7 @@ mod part;
 mod server;
 mod status;
 mod table;
+mod under_way;
 mod update;
 
 pub use group::{Compressed, Group};

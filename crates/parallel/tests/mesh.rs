@@ -3,12 +3,13 @@
 mod models;
 
 use cpu as _;
-use models::{End, Mlp, WIDTH, gpt, on_mesh, weights};
-use nn::Module;
+use models::{End, HEADS, LENGTH, Mlp, WIDTH, gpt, on_mesh, train, weights};
 use nn::optim::{Adam, Optimizer, Sgd};
+use nn::{Layer, Linear, Module};
 use std::process::{Command, Stdio};
 use std::thread;
 use talweg_parallel::{Job, mesh_in_process, read_plan};
+use tensor::nn::AttentionOptions;
 use tensor::{Inserted, Mesh, Plan, Result, Step, Tensor, Variable, jit, manual_seed, with_mesh};
 
 /// Trains a perceptron; the batch has 7 rows, which no mesh divides.
@@ -330,4 +331,103 @@ fn plain_descent_scatters_nothing_it_need_not() {
     let (_, list) = on_mesh("data=2", &plan("data"), run);
     // One for each parameter and one for the loss.
     assert_eq!(list.len(), 5, "{}", tensor::report(&list, &Mesh::parse("data=2").unwrap()));
+}
+
+/// Attention whose queries, keys and values are one product.
+struct Fused {
+    qkv: Linear,
+    o: Linear,
+}
+impl Module for Fused {
+    fn visit(&self, path: &str, visitor: &mut dyn nn::Visitor) {
+        self.qkv.visit(&nn::join(path, "qkv"), visitor);
+        self.o.visit(&nn::join(path, "o"), visitor);
+    }
+}
+impl Fused {
+    fn forward(&self, x: &Tensor, is_split: bool) -> Tensor {
+        let (all, heads) = (self.qkv.forward(x), HEADS as i64);
+        let [q, k, v] = if is_split {
+            let parts = all.split_sizes(&[WIDTH; 3], -1);
+            [0, 1, 2].map(|i| parts[i].unflatten(-1, &[heads, -1]).transpose(1, 2))
+        } else {
+            let parts = all.unflatten(-1, &[3, heads, -1]).permute(&[2, 0, 3, 1, 4]);
+            [0, 1, 2].map(|i| parts.select(0, i))
+        };
+        let y = q.attention(&k, &v, AttentionOptions { causal: true, ..Default::default() });
+        self.o.forward(&y.transpose(1, 2).flatten(-2, -1))
+    }
+}
+
+/// Each rank has whole heads of queries, keys and values: nothing is gathered, and one sum is exchanged.
+#[test]
+fn fused_projections_are_cut_by_heads() {
+    for is_split in [true, false] {
+        let run = move || {
+            manual_seed(4);
+            let model = Fused { qkv: Linear::new(WIDTH, 3 * WIDTH)?, o: Linear::new(WIDTH, WIDTH)? };
+            let optimizer = Optimizer::new(Adam { lr: 0.01, ..Adam::default() }, &model)?;
+            let step = jit(|a: &[Tensor]| {
+                let loss = (model.forward(&a[0], is_split) - &a[0]).square().mean(..);
+                loss.backward()?;
+                optimizer.step()?;
+                Ok(vec![loss])
+            });
+            let x = Tensor::randn([4, LENGTH, WIDTH]);
+            let losses = (0..10).map(|_| step.call(&[&x])?[0].item::<f32>()).collect::<Result<_>>()?;
+            Ok((End { losses, weights: weights(&model)? }, step.exchanges(&[&x])?))
+        };
+        let (alone, _) = run().unwrap();
+        for mesh in ["tensor=2", "tensor=4", "data=2,tensor=2"] {
+            let (got, list) = on_mesh(mesh, &plan("megatron").strict(), run);
+            // Biases of keys have no gradient but rounding, which Adam makes steps of.
+            near(&End { weights: Vec::new(), ..got }, &alone, mesh);
+            let text = tensor::report(&list, &Mesh::parse(mesh).unwrap());
+            let is_sum = |i: &Inserted| matches!(i.step, Step::Reduce { .. });
+            assert!(list.iter().all(is_sum), "split {is_split}: {text}");
+            assert_eq!(counted(&list, |s| matches!(s, Step::Reduce { .. })), 1, "split {is_split}: {text}");
+        }
+    }
+}
+
+/// Exchanges that go on while the rest is computed give what those give that are waited for.
+#[test]
+fn overlap_changes_no_bit() {
+    for (mesh, name) in [
+        ("data=2", "data"),
+        ("data=4", "data"),
+        ("data=2", "data,zero=1"),
+        ("data=2", "data,zero=2"),
+        ("data=3", "fsdp"),
+        ("data=2,tensor=2", "megatron"),
+        ("data=2,tensor=2", "megatron,zero=3"),
+        ("data=2,context=2", "data"),
+    ] {
+        let run = |text: &'static str| {
+            move || {
+                train(2, 4, 0.1, Some(1.0), |s| s.explain()).map(|(end, text2)| {
+                    assert_eq!(text2.contains("begin_"), !text.contains("overlap"), "{text}: {text2}");
+                    (end, Vec::new())
+                })
+            }
+        };
+        let serial: &'static str = Box::leak(format!("{name},overlap=false").into_boxed_str());
+        let want = on_mesh(mesh, &read_plan(serial).unwrap(), run(serial)).0;
+        assert_eq!(on_mesh(mesh, &read_plan(name).unwrap(), run(name)).0, want, "{name} on {mesh}");
+    }
+}
+
+/// Keys and values of long contexts are gathered again for the backward pass, and give the same.
+#[test]
+fn keys_are_gathered_again_where_the_plan_says_so() {
+    let run = || gpt(2, 4, 0.1, Some(1.0));
+    let (want, kept) = on_mesh("data=2,context=2", &plan("data"), run);
+    let again = Plan::parse("like: data\ncontext: regather").unwrap();
+    let (got, list) = on_mesh("data=2,context=2", &again, run);
+    assert_eq!(got, want);
+    let mesh = Mesh::parse("data=2,context=2").unwrap();
+    let gathers = |list: &[Inserted]| list.iter().filter(|i| matches!(i.step, Step::Gather { .. })).count();
+    let text = tensor::report(&list, &mesh);
+    assert_eq!((gathers(&kept), gathers(&list)), (4, 8), "{text}");
+    assert!(Plan::parse("context: ring").unwrap_err().to_string().contains("keep or regather"));
 }

@@ -73,7 +73,7 @@ pub trait Target {
     /// Whether a region starts asynchronous work: it runs as soon as its operands are computed.
     fn starts_async(&self, fused: &Fused, region: usize) -> bool {
         matches!(&fused.regions[region], Region::Call { node, .. }
-            if fused.graph.nodes[*node].op.effect == ir::Effect::Starts)
+            if matches!(fused.graph.nodes[*node].op.effect, ir::Effect::Starts | ir::Effect::StartsInOrder))
     }
 
     /// Chooses a kernel for each call, once the regions are final.

@@ -19,6 +19,10 @@ pub trait Device: Send + Sync {
         let _ = watch;
         self.compile(graph)
     }
+    /// Whether its programs compute while an exchange with other ranks is under way.
+    fn computes_meanwhile(&self) -> bool {
+        false
+    }
     /// Whether it brings weights into the form of its kernels beforehand, where they are known when a program is compiled.
     fn packs_weights(&self) -> bool {
         false

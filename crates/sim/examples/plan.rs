@@ -3,8 +3,9 @@
 //! ```text
 //! cargo run --release -p talweg-sim --example plan -- cluster=h100 devices=1024 batch=1536 layers=96 hidden=12288 heads=96
 //! ```
-//! More words: `sequence`, `vocabulary`, `top`, and `data`, `tensor` or `pipe` to fix an axis. `timeline=FILE` writes the
-//! best plan's pipeline for ui.perfetto.dev. `cluster` may be a file.
+//! More words: `sequence`, `vocabulary`, `top`; `data`, `tensor` or `pipe` to fix an axis; `context` and `expert` for axes
+//! that are not searched, `experts` and `chosen` for a mixture; `overlap=1` for exchanges that go on while the rest is
+//! computed. `timeline=FILE` writes the best plan's pipeline for ui.perfetto.dev. `cluster` may be a file.
 
 use std::collections::BTreeMap;
 use talweg_sim::{Cluster, Error, Estimate, Gpt, Kind, Limits, Plan, Recompute, Result, clusters, estimate, search};
@@ -22,6 +23,11 @@ const WORDS: &[&str] = &[
     "data",
     "tensor",
     "pipe",
+    "context",
+    "expert",
+    "experts",
+    "chosen",
+    "overlap",
     "timeline",
 ];
 
@@ -87,9 +93,18 @@ fn main() -> Result<()> {
         heads: words.need("heads", None)?,
         sequence: words.need("sequence", Some(2048))?,
         vocabulary: words.need("vocabulary", Some(51200))?,
+        experts: words.need("experts", Some(1))?,
+        chosen: words.need("chosen", Some(1))?,
     };
     let (devices, batch) = (words.need("devices", None)?, words.need("batch", None)?);
-    let limits = Limits { data: words.number("data")?, tensor: words.number("tensor")?, pipe: words.number("pipe")? };
+    let limits = Limits {
+        data: words.number("data")?,
+        tensor: words.number("tensor")?,
+        pipe: words.number("pipe")?,
+        context: words.number("context")?,
+        expert: words.number("expert")?,
+        overlap: words.need("overlap", Some(0))? > 0,
+    };
     let found = search(&model, &cluster, devices, batch, limits);
     let Some((best, _)) = found.first() else {
         return Err(Error(

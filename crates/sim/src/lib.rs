@@ -8,11 +8,13 @@
 //! | `schedule` | pipeline schedules as lists of actions, and the check that they neither deadlock nor hold too much |
 //! | `events` | runs the lists against a clock |
 //! | `estimate` | a plan's costs |
+//! | `chance` | uneven devices and failures, from a seed |
 //! | `search` | all plans, the best first |
 //! | `step` | regions and exchanges of a real program |
 //!
 //! Everything is a pure function; the crate knows no tensors and opens no files.
 
+mod chance;
 mod cluster;
 mod estimate;
 mod events;
@@ -21,8 +23,9 @@ mod schedule;
 mod search;
 mod step;
 
+pub use chance::{Run, run_with_failures, uneven};
 pub use cluster::{Cluster, Level, Per, clusters};
-pub use estimate::{Estimate, Plan, Recompute, estimate};
+pub use estimate::{Estimate, Plan, Recompute, estimate, estimate_among};
 pub use events::{Span, Timeline, run};
 pub use model::Gpt;
 pub use schedule::{Action, Kind, Part, Schedule, generate, verify};

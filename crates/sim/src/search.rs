@@ -13,6 +13,12 @@ pub struct Limits {
     pub tensor: Option<usize>,
     /// Stages.
     pub pipe: Option<usize>,
+    /// Ranks that share a sequence; without it, one.
+    pub context: Option<usize>,
+    /// Ranks that share the experts; without it, one.
+    pub expert: Option<usize>,
+    /// Whether exchanges of gradients and parameters go on while the rest is computed.
+    pub overlap: bool,
 }
 
 fn divisors(n: usize) -> impl Iterator<Item = usize> {
@@ -24,6 +30,11 @@ fn divisors(n: usize) -> impl Iterator<Item = usize> {
 pub fn search(model: &Gpt, cluster: &Cluster, devices: usize, batch: usize, limits: Limits) -> Vec<(Plan, Estimate)> {
     let allowed = |n: usize, limit: Option<usize>| limit.is_none_or(|l| l == n);
     let mut found = Vec::new();
+    let (context, expert) = (limits.context.unwrap_or(1), limits.expert.unwrap_or(1));
+    if !devices.is_multiple_of(context * expert) {
+        return found;
+    }
+    let devices = devices / context / expert;
     let sizes = divisors(devices).filter(|t| *t <= cluster.node() && allowed(*t, limits.tensor));
     for tensor in sizes {
         for pipe in divisors(devices / tensor).filter(|p| model.layers.is_multiple_of(*p) && allowed(*p, limits.pipe)) {
@@ -32,6 +43,7 @@ pub fn search(model: &Gpt, cluster: &Cluster, devices: usize, batch: usize, limi
                 continue;
             }
             for plan in variants(tensor, pipe, data) {
+                let plan = Plan { context, expert, overlap: limits.overlap, ..plan };
                 // What cannot fit or cannot win is not run against the clock.
                 let Ok((bytes, least_s)) = bounds(model, cluster, &plan, batch) else { continue };
                 if bytes > USABLE * cluster.memory || least_s > worst(&found) {
@@ -88,7 +100,17 @@ fn variants(tensor: usize, pipe: usize, data: usize) -> Vec<Plan> {
                     continue;
                 }
                 for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
-                    all.push(Plan { data, tensor, pipe, micro, schedule, zero, recompute, sequence: tensor > 1 });
+                    all.push(Plan {
+                        data,
+                        tensor,
+                        pipe,
+                        micro,
+                        schedule,
+                        zero,
+                        recompute,
+                        sequence: tensor > 1,
+                        ..Plan::ONE
+                    });
                 }
             }
         }

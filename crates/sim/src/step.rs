@@ -61,7 +61,9 @@ impl Cluster {
     #[must_use]
     pub fn among(&self, ranks: usize) -> Cluster {
         let share = if self.is_shared { ranks.min(self.node()).max(1) as f64 } else { 1.0 };
-        let levels = self.levels.iter().map(|l| crate::Level { bandwidth: l.bandwidth / share, ..*l }).collect();
+        // A link is measured while two ranks use the processor.
+        let links = (share / 2.0).max(1.0);
+        let levels = self.levels.iter().map(|l| crate::Level { bandwidth: l.bandwidth / links, ..*l }).collect();
         Cluster {
             flops: self.flops / share,
             flops_f32: self.flops_f32 / share,

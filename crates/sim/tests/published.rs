@@ -25,7 +25,7 @@ const MEGATRON: [(usize, usize, usize, usize, usize, usize, usize, usize, usize,
 ];
 
 fn gpt(heads: usize, hidden: usize, layers: usize) -> Gpt {
-    Gpt { layers, hidden, heads, sequence: 2048, vocabulary: 51200 }
+    Gpt { layers, hidden, heads, sequence: 2048, vocabulary: 51200, ..Gpt::default() }
 }
 
 fn report(name: &str, errors: &[f64]) -> f64 {
@@ -41,7 +41,17 @@ fn megatron_on_a100() {
     let error = |&(a, h, l, tensor, pipe, v, n, batch, micro, seconds): &(_, _, _, _, _, _, _, _, _, f64)| {
         let data = n / tensor / pipe;
         let schedule = kind(v);
-        let plan = Plan { data, tensor, pipe, micro, schedule, zero: 0, recompute: Recompute::Full, sequence: false };
+        let plan = Plan {
+            data,
+            tensor,
+            pipe,
+            micro,
+            schedule,
+            zero: 0,
+            recompute: Recompute::Full,
+            sequence: false,
+            ..Plan::ONE
+        };
         estimate(&gpt(a, h, l), &a100, &plan, batch).unwrap().step_s / seconds - 1.0
     };
     let errors: Vec<f64> = MEGATRON.iter().map(error).collect();
@@ -55,11 +65,22 @@ fn calibration_runs() {
     let error = |line: &str| {
         let x: Vec<f64> = line.split(',').map(|x| x.trim().parse().unwrap()).collect();
         let n = |i: usize| x[i] as usize;
-        let model = Gpt { layers: n(6), hidden: n(4), heads: n(5), sequence: n(7), vocabulary: 51200 };
+        let model =
+            Gpt { layers: n(6), hidden: n(4), heads: n(5), sequence: n(7), vocabulary: 51200, ..Gpt::default() };
         let schedule = Kind::OneForwardOneBackward;
         let (tensor, data, pipe) = (n(8), n(9), n(10));
         let micro = n(3);
-        let plan = Plan { data, tensor, pipe, micro, schedule, zero: 0, recompute: Recompute::Full, sequence: false };
+        let plan = Plan {
+            data,
+            tensor,
+            pipe,
+            micro,
+            schedule,
+            zero: 0,
+            recompute: Recompute::Full,
+            sequence: false,
+            ..Plan::ONE
+        };
         estimate(&model, &cluster, &plan, n(2)).unwrap().step_s / (x[11] / 1e3) - 1.0
     };
     let errors: Vec<f64> = text.lines().skip(1).filter(|l| !l.trim().is_empty()).map(error).collect();
@@ -82,7 +103,7 @@ fn sequence_parallelism_on_a100() {
     for (model, n, pipe, v, batch, micro, slow, fast) in rows {
         let plan = |recompute, sequence| {
             let (data, schedule) = (n / 8 / pipe, kind(v));
-            Plan { data, tensor: 8, pipe, micro, schedule, zero: 0, recompute, sequence }
+            Plan { data, tensor: 8, pipe, micro, schedule, zero: 0, recompute, sequence, ..Plan::ONE }
         };
         let of = |p: Plan| estimate(&model, &a100, &p, batch).unwrap();
         full.push(of(plan(Recompute::Full, false)).step_s / slow - 1.0);
@@ -97,7 +118,7 @@ fn activations_are_those_of_the_paper() {
     let (a100, model) = (cluster("a100"), gpt(64, 6144, 48));
     let of = |recompute, sequence| {
         let schedule = Kind::OneForwardOneBackward;
-        let plan = Plan { data: 1, tensor: 8, pipe: 1, micro: 4, schedule, zero: 0, recompute, sequence };
+        let plan = Plan { data: 1, tensor: 8, pipe: 1, micro: 4, schedule, zero: 0, recompute, sequence, ..Plan::ONE };
         estimate(&model, &a100, &plan, 4).unwrap().activation_bytes / (1u64 << 30) as f64
     };
     // Korthikanti and others 2022: 59.25 and 9.56 GiB.
@@ -123,6 +144,7 @@ fn large_models_are_cut_in_three_ways() {
         zero: 1,
         recompute: Recompute::Selective,
         sequence: true,
+        ..Plan::ONE
     };
     let ratio = estimate(&model, &a100, &plan, 1536).unwrap().step_s / best.1.step_s;
     assert!((1.0..1.15).contains(&ratio), "{ratio}");

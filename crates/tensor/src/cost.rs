@@ -51,7 +51,8 @@ impl Estimate {
 /// What one program costs.
 #[derive(Clone, Debug, Default)]
 struct Cost {
-    spans: Vec<(String, &'static str, f64)>,
+    /// What it does, of which kind, when and how long.
+    spans: Vec<(String, &'static str, f64, f64)>,
     seconds: f64,
     sent: f64,
     memory: MemoryUse,
@@ -69,16 +70,30 @@ impl Costs<'_> {
         let silent = || Error::value(format!("device {name} does not say what its programs do: plan on one that does"));
         let work = self.engine.compile(graph)?.work().ok_or_else(silent)?;
         let mut cost = Cost { memory: work.memory, ..Cost::default() };
-        for r in work.regions {
-            let (kind, seconds) = match exchange(&r)? {
+        // When the link is free, and when what goes on meanwhile ends.
+        let (mut free, mut ends) = (0.0f64, vec![0.0f64; work.regions.len()]);
+        for (i, r) in work.regions.into_iter().enumerate() {
+            let now = cost.seconds;
+            let (kind, start, end) = match exchange(&r)? {
                 Some(e) => {
                     cost.sent += e.sent();
-                    ("exchange", self.cluster.exchange_s(&e))
+                    let goes_on = r.exchange.as_ref().is_some_and(|e| e.goes_on);
+                    let (start, long) = (now.max(free), self.cluster.exchange_s(&e));
+                    (free, ends[i]) = (start + long, start + long);
+                    // Ranks that share a processor move the bytes themselves.
+                    cost.seconds = if goes_on && !self.cluster.is_shared { now } else { start + long };
+                    ("exchange", start, start + long)
                 }
-                None => ("compute", self.cluster.region_s(&region(&r))),
+                None if r.ends.is_some() => {
+                    cost.seconds = now.max(r.ends.map_or(0.0, |b| ends[b]));
+                    ("wait", now, cost.seconds)
+                }
+                None => {
+                    cost.seconds = now + self.cluster.region_s(&region(&r));
+                    ("compute", now, cost.seconds)
+                }
             };
-            cost.seconds += seconds;
-            cost.spans.push((r.name, kind, seconds));
+            cost.spans.push((r.name, kind, start, end - start));
         }
         Ok(cost)
     }
@@ -86,12 +101,7 @@ impl Costs<'_> {
     /// A step that is one program.
     pub fn program(&self, graph: &Graph, ranks: usize, state_bytes: f64) -> Result<Estimate> {
         let cost = self.of(graph)?;
-        let mut at = 0.0;
-        let spans = cost.spans.iter().map(|(name, kind, s)| {
-            at += s;
-            (0, name.clone(), *kind, at - s, *s)
-        });
-        let spans = spans.collect();
+        let spans = cost.spans.iter().map(|(name, kind, at, long)| (0, name.clone(), *kind, *at, *long)).collect();
         let m = &cost.memory;
         let bytes = m.given + m.arena + m.results - m.in_place;
         let estimate =
@@ -118,8 +128,8 @@ impl Costs<'_> {
             let mut cost = self.of(&part.graph)?;
             let sums = staged.gathered.iter().filter(|g| g.stage == key.0 && part.outputs.contains(&g.of));
             let added: usize = sums.map(|g| staged.graph.ty(g.of).bytes()).sum();
-            // Two are read and one is written.
-            cost.seconds += self.cluster.stream_s(3.0 * added as f64);
+            // The sum so far is read; the next is written in the place of the term.
+            cost.seconds += self.cluster.stream_s(added as f64);
             let passed = staged.passed.iter().filter(|p| (p.stage, p.pass) == *key);
             for p in passed {
                 let bytes = staged.graph.ty(p.value).bytes() as f64;

@@ -113,6 +113,11 @@ impl MeshScope {
     pub(crate) fn exchange(&self) -> &MeshRanks {
         &self.ranks
     }
+    /// How exchanges go on while a device computes, if they do.
+    pub(crate) fn overlap(&self, engine: &Engine) -> Option<&dyn partition::Overlap> {
+        let is_done = self.plan.has_overlap() && engine.device().computes_meanwhile();
+        is_done.then_some(&self.ranks)
+    }
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -236,7 +241,10 @@ impl Sharding {
         } else {
             let (state, scattered) = plan.zero_axes(mesh);
             let (rank, exchange, sequence) = (scope.rank, &scope.ranks, plan.sequence_axes(mesh));
-            let request = Request { mesh, rank, inputs, state, scattered, sequence, in_time: false, exchange };
+            let overlap = scope.overlap(engine);
+            let (in_time, regathered) = (false, plan.regathered_axes(mesh));
+            let request =
+                Request { mesh, rank, inputs, state, scattered, sequence, regathered, in_time, exchange, overlap };
             partition::partition(&optimized, &request)?
         };
         let name = |r: &Role| if let Role::Parameter(name) = r { Some(name.clone()) } else { None };
@@ -274,7 +282,7 @@ impl Sharding {
                 };
             } else if self.pipeline.as_ref().is_some_and(|p| !p.needs(k)) || !self.is_mine(*owner) {
                 // Another rank has it.
-            } else if let Some(file) = storage::<OnDisk>(b) {
+            } else if let Some(file) = storage::<OnDisk>(b).filter(|_| spec.dealt.is_empty()) {
                 *b = Buffer::Host(file.range(&spec.ranges(&ty.shape, mesh, *rank))?);
             } else if !spec.is_whole() {
                 *b = Buffer::Host(cut(&b.read()?, &ty.shape, spec, mesh, *rank));
@@ -361,8 +369,10 @@ impl MeshScope {
             state: up(state),
             scattered: up(scattered),
             sequence,
+            regathered: Vec::new(),
             in_time: true,
             exchange: &time::InTime(&self.ranks),
+            overlap: None,
         };
         let mut done = partition::partition(graph, &request)?;
         done.inputs = done.inputs.iter().map(time::out_of_time).collect();
@@ -418,6 +428,11 @@ fn storage<T: 'static>(b: &Buffer) -> Option<&T> {
 pub fn blocks_of(b: &Buffer) -> Result<Option<Blocks>> {
     let Some(s) = storage::<Spread>(b) else { return Ok(None) };
     let MeshScope { mesh, rank, .. } = &*s.scope;
+    if !s.spec.dealt.is_empty() {
+        // Parts of many ranges: one block is written by the first rank.
+        let (whole, full) = (s.read()?, s.ty.shape.iter().map(|n| 0..*n).collect());
+        return Ok(Some(Blocks { ty: s.ty.clone(), all: vec![(0, full)], mine: (*rank == 0).then_some(whole) }));
+    }
     let mut all: Vec<(usize, Ranges)> = Vec::new();
     let pipe = mesh.axis(PIPE);
     let has_it = |r: &usize| s.owner.is_none_or(|o| pipe.is_none_or(|a| mesh.coordinate(*r, a) == o));
@@ -434,7 +449,7 @@ pub fn blocks_of(b: &Buffer) -> Result<Option<Blocks>> {
 
 /// A rank's part of a value.
 fn cut(whole: &Literal, shape: &Shape, spec: &Spec, mesh: &Mesh, rank: usize) -> Literal {
-    if !spec.zigzag.is_empty() {
+    if !spec.dealt.is_empty() {
         let runs: Vec<Runs> = (0..shape.rank()).map(|d| spec.runs(d, shape[d], mesh, rank)).collect();
         let own: Vec<Vec<usize>> = runs.iter().map(|r| r.iter().cloned().flatten().collect()).collect();
         let (local, strides) = (spec.local(shape, mesh, rank), shape.strides());

@@ -53,8 +53,9 @@ pub(crate) struct Pipeline {
 struct Programs {
     before: Arc<dyn Program>,
     during: FxHashMap<(usize, Pass), Arc<dyn Program>>,
-    /// Adds what microbatches give, for the parts that give something.
-    sums: FxHashMap<(usize, Pass), Arc<dyn Program>>,
+    /// Those of all microbatches but the first, for parts that give something to sums: they add to it. With what they
+    /// answer before the sums.
+    adding: FxHashMap<(usize, Pass), (Arc<dyn Program>, Vec<Slot>)>,
     joins: FxHashMap<Slot, Arc<dyn Program>>,
     after: Vec<Arc<dyn Program>>,
 }
@@ -122,17 +123,16 @@ impl Pipeline {
         let mut made = Programs {
             before: engine.compile(&own.before.graph)?,
             during: FxHashMap::default(),
-            sums: FxHashMap::default(),
+            adding: FxHashMap::default(),
             joins: FxHashMap::default(),
             after: own.after.iter().map(|p| engine.compile(&p.graph)).collect::<Result<_>>()?,
         };
         for (&(stage, pass), part) in &own.during {
             made.during.insert((stage, pass), engine.compile(&part.graph)?);
             let list = &self.gathered[&(stage, pass)];
-            let sum = |g: &Gathered| if let Mark::Sum(how) = g.mark { Some((g.of, how)) } else { None };
-            let sums: Vec<_> = list.iter().filter_map(sum).collect();
-            if !sums.is_empty() && self.pipe.micros > 1 {
-                made.sums.insert((stage, pass), engine.compile(&self.adding(&sums, exchange)?)?);
+            if list.iter().any(|g| matches!(g.mark, Mark::Sum(_))) && self.pipe.micros > 1 {
+                let (graph, answers) = self.adding(part, (stage, pass), exchange)?;
+                made.adding.insert((stage, pass), (engine.compile(&graph)?, answers));
             }
             for g in list {
                 if let Mark::Join(dim) = g.mark {
@@ -150,19 +150,32 @@ impl Pipeline {
         all.push((device, revision, made.clone()));
         Ok(made)
     }
-    /// The sums so far and the terms of a microbatch give the next sums, in the same memory.
-    fn adding(&self, sums: &[(Slot, ir::Monoid)], exchange: &dyn Exchange) -> Result<Graph> {
-        let mut g = Graph::new();
-        let site = Site::UNKNOWN;
-        let mut inputs =
-            || -> Vec<Slot> { sums.iter().map(|(s, _)| g.input("", self.staged.graph.ty(*s), site)).collect() };
-        let (so_far, terms) = (inputs(), inputs());
-        for (i, (_, how)) in sums.iter().enumerate() {
-            let next = exchange.combine(&mut g, so_far[i], terms[i], *how, site)?;
-            g.outputs.push(next);
-            g.updates.push((i as u32, i as u32));
+    /// Whether a value that a part answers is needed by itself, not in a sum alone.
+    fn is_kept(&self, s: Slot, (stage, pass): (usize, Pass)) -> bool {
+        let is_joined = |g: &Gathered| g.of == s && matches!(g.mark, Mark::Join(_));
+        self.uses.contains_key(&(s, stage)) || self.gathered[&(stage, pass)].iter().any(is_joined)
+    }
+    /// A part that takes the sums so far behind its inputs, and gives the next sums, in the same memory, behind what else
+    /// is needed of it.
+    fn adding(&self, part: &Part, key: (usize, Pass), exchange: &dyn Exchange) -> Result<(Graph, Vec<Slot>)> {
+        let mut g = part.graph.clone();
+        let outputs = std::mem::take(&mut g.outputs);
+        let mut answers = Vec::new();
+        for (&s, &at) in part.outputs.iter().zip(&outputs).filter(|(s, _)| self.is_kept(**s, key)) {
+            answers.push(s);
+            g.outputs.push(at);
         }
-        Ok(g)
+        for gathered in &self.gathered[&key] {
+            let Mark::Sum(how) = gathered.mark else { continue };
+            let place = part.outputs.iter().position(|s| *s == gathered.of);
+            let term = outputs[place.ok_or_else(|| Error::bug("a term of a sum that its part does not answer"))?];
+            let (ty, site) = (g.ty(term).clone(), g.node(term).site);
+            let so_far = g.input("", &ty, site);
+            let next = exchange.combine(&mut g, so_far, term, how, site)?;
+            g.updates.push((g.inputs.len() as u32 - 1, g.outputs.len() as u32));
+            g.outputs.push(next);
+        }
+        Ok((g, answers))
     }
 
     /// One step: from the inputs of the graph to its outputs. What this rank does not store is empty.
@@ -223,28 +236,37 @@ impl Pipeline {
                             }
                         });
                     }
-                    let outputs = programs.during[&(stage, pass)].run(&mut inputs)?;
-                    drop(inputs);
-                    let given: FxHashMap<Slot, Buffer> = part.outputs.iter().copied().zip(outputs).collect();
-                    let gathered = &self.gathered[&(stage, pass)];
-                    for g in gathered.iter().filter(|g| matches!(g.mark, Mark::Join(_))) {
-                        parts.entry(g.into).or_default().push(known(&given, g.of)?.clone());
-                    }
-                    let terms = gathered.iter().filter(|g| matches!(g.mark, Mark::Sum(_)));
-                    let terms: Vec<Buffer> = terms.map(|g| known(&given, g.of).cloned()).collect::<Result<_>>()?;
-                    for (s, b) in given {
-                        self.hold(&mut held[micro], (s, stage), b);
-                    }
                     let (count, so_far) = sums.entry((stage, pass)).or_default();
                     if *count != micro {
                         return Err(Error::bug(format!("microbatch {micro} comes after {count} others")));
                     }
                     *count += 1;
-                    if micro == 0 {
-                        *so_far = terms;
-                    } else if let Some(program) = programs.sums.get(&(stage, pass)) {
-                        so_far.extend(terms);
-                        *so_far = program.run(so_far)?;
+                    let gathered = &self.gathered[&(stage, pass)];
+                    let given: FxHashMap<Slot, Buffer> = match programs.adding.get(&(stage, pass)) {
+                        Some((program, answers)) if micro > 0 => {
+                            inputs.append(so_far);
+                            let mut outputs = program.run(&mut inputs)?;
+                            *so_far = outputs.split_off(answers.len());
+                            answers.iter().copied().zip(outputs).collect()
+                        }
+                        _ => {
+                            let outputs = programs.during[&(stage, pass)].run(&mut inputs)?;
+                            let mut given: FxHashMap<Slot, Buffer> =
+                                part.outputs.iter().copied().zip(outputs).collect();
+                            for g in gathered.iter().filter(|g| matches!(g.mark, Mark::Sum(_))) {
+                                so_far.push(known(&given, g.of)?.clone());
+                            }
+                            // Their memory is that of the sums.
+                            given.retain(|s, _| self.is_kept(*s, (stage, pass)));
+                            given
+                        }
+                    };
+                    drop(inputs);
+                    for g in gathered.iter().filter(|g| matches!(g.mark, Mark::Join(_))) {
+                        parts.entry(g.into).or_default().push(known(&given, g.of)?.clone());
+                    }
+                    for (s, b) in given {
+                        self.hold(&mut held[micro], (s, stage), b);
                     }
                 }
             }
@@ -342,7 +364,8 @@ impl Pipeline {
                             Source::Once(_) | Source::First(_) => {}
                         }
                     }
-                    made.extend(part.outputs.iter().map(|&s| (s, stage)));
+                    // Terms of sums are added where the sums are.
+                    made.extend(part.outputs.iter().filter(|s| self.is_kept(**s, (stage, pass))).map(|&s| (s, stage)));
                     more += arena((stage, pass));
                 }
             }

@@ -2,12 +2,10 @@
 //! model, which does not change.
 
 use crate::mesh::Role;
-use ir::shard::is_zigzag;
-use ir::{Mesh, Result, Spec, Type};
+use ir::{Deal, Mesh, Result, Spec, Type};
 use ops::Error;
 use passes::partition::{Inserted, Placed, scattered};
 use sim::Kind;
-use smallvec::SmallVec;
 
 /// How a model is cut over a mesh.
 ///
@@ -43,8 +41,17 @@ pub struct Plan {
     recompute: bool,
     /// Whether what tensor-parallel layers exchange is cut along the sequence.
     sequence: bool,
+    /// Whether keys and values of long contexts are gathered again for the backward pass.
+    regathers: bool,
+    /// Whether ranks wait for each exchange before they compute on.
+    is_serial: bool,
     /// The mesh that it is for.
     mesh: Option<Mesh>,
+}
+
+/// An axis, and how many blocks of a dimension it cuts: `tensor/3` cuts each third. 0 if that is no number.
+fn blocks(axis: &str) -> (&str, usize) {
+    axis.split_once('/').map_or((axis, 1), |(axis, count)| (axis, count.parse().unwrap_or(0)))
 }
 
 /// A pipeline over an axis of the mesh.
@@ -99,6 +106,8 @@ const COLUMNS: &[&str] = &[
     "w3",
     "widen",
 ];
+/// Names of linear layers whose outputs are queries, keys and values, one after the other.
+const FUSED: &[&str] = &["qkv", "qkv_proj", "query_key_value", "c_attn", "Wqkv", "in_proj", "to_qkv", "attn_qkv"];
 /// Names of tables and of last layers whose rows, a token each, Megatron cuts.
 const VOCABULARIES: &[&str] =
     &["tokens", "wte", "embed_tokens", "tok_embeddings", "token_embedding", "word_embeddings", "lm_head"];
@@ -139,6 +148,8 @@ impl Plan {
                 };
                 rule(COLUMNS, "weight", &["tensor", "-"]);
                 rule(COLUMNS, "bias", &["tensor"]);
+                rule(FUSED, "weight", &["tensor/3", "-"]);
+                rule(FUSED, "bias", &["tensor/3"]);
                 rule(ROWS, "weight", &["-", "tensor"]);
                 rule(VOCABULARIES, "weight", &["tensor", "-"]);
                 rule(VOCABULARIES, "bias", &["tensor"]);
@@ -152,8 +163,9 @@ impl Plan {
     /// `strict: true` and `like: PLAN`, which takes over a built-in plan. For pipelines: `microbatches: COUNT`,
     /// `schedule: gpipe`, `1f1b`, `interleaved` or `zb-h1`, `chunks: COUNT` of an interleaved schedule, and
     /// `recompute: true` and `PATTERN: stage NUMBER`. `sequence: true` cuts what tensor-parallel layers exchange along
-    /// the sequence. `mesh: AXIS=SIZE,…` says which mesh it is for. What follows a `#`
-    /// is a remark.
+    /// the sequence. `context: regather` gathers keys and values of long contexts again for the backward pass, in which they are
+    /// not kept. `overlap: false` lets ranks wait for each exchange before they compute on. `mesh: AXIS=SIZE,…` says
+    /// which mesh it is for. What follows a `#` is a remark.
     pub fn parse(text: &str) -> Result<Plan> {
         let mut plan = Plan::default();
         for (i, line) in text.lines().enumerate() {
@@ -190,6 +202,10 @@ impl Plan {
                 }
                 ("sequence", yes) => plan.sequence = yes.parse().map_err(|_| bad("true or false"))?,
                 ("recompute", yes) => plan.recompute = yes.parse().map_err(|_| bad("true or false"))?,
+                (CONTEXT, "keep") => plan.regathers = false,
+                (CONTEXT, "regather") => plan.regathers = true,
+                (CONTEXT, _) => return Err(bad("keep or regather")),
+                ("overlap", yes) => plan.is_serial = !yes.parse::<bool>().map_err(|_| bad("true or false"))?,
                 ("mesh", axes) => plan.mesh = Some(Mesh::parse(axes).map_err(|e| bad(&e.message))?),
                 ("strict", yes) => plan.is_strict = yes.parse().map_err(|_| bad("true or false"))?,
                 (pattern, axes) => {
@@ -197,6 +213,9 @@ impl Plan {
                     let inner =
                         inner.ok_or_else(|| bad("[AXIS, -, …] or stage NUMBER is expected after the pattern"))?;
                     let axes: Vec<String> = inner.split(',').map(|a| a.trim().to_string()).collect();
+                    if axes.iter().any(|a| blocks(a).1 == 0) {
+                        return Err(bad("AXIS/COUNT cuts each of so many equal blocks"));
+                    }
                     if axes.iter().rev().skip(1).any(|a| a == REST) {
                         return Err(bad("... stands for the last dimensions"));
                     }
@@ -271,6 +290,8 @@ impl Plan {
         list.extend(self.chunks.map(|n| ("chunks", n.to_string())));
         list.extend(self.sequence.then(|| ("sequence", "true".to_string())));
         list.extend(self.recompute.then(|| ("recompute", "true".to_string())));
+        list.extend(self.regathers.then(|| (CONTEXT, "regather".to_string())));
+        list.extend(self.is_serial.then(|| ("overlap", "false".to_string())));
         list.extend(self.is_strict.then(|| ("strict", "true".to_string())));
         list
     }
@@ -299,8 +320,9 @@ impl Plan {
     pub(crate) fn check(&self, mesh: &Mesh) -> Result<()> {
         const KNOWN: [&str; 5] = ["data", TENSOR, EXPERT, "-", REST];
         let used = self.rules.iter().flat_map(|(_, axes)| axes).chain(&self.batch);
+        let used = used.map(|a| blocks(a).0.to_string());
         for axis in used.filter(|a| !KNOWN.contains(&a.as_str())) {
-            if mesh.axis(axis).is_none() {
+            if mesh.axis(&axis).is_none() {
                 return Err(Error::value(format!("the plan names axis {axis:?}, which the mesh {mesh} does not have")));
             }
         }
@@ -339,6 +361,14 @@ impl Plan {
         let axis = mesh.axis(TENSOR).filter(|&a| self.sequence && mesh.size(a) > 1);
         axis.into_iter().collect()
     }
+    /// Axes along which keys and values are gathered again for the backward pass.
+    pub(crate) fn regathered_axes(&self, mesh: &Mesh) -> Vec<u8> {
+        self.context(mesh).filter(|_| self.regathers).into_iter().collect()
+    }
+    /// Whether ranks compute while an exchange is under way.
+    pub(crate) fn has_overlap(&self) -> bool {
+        !self.is_serial
+    }
     /// The axis that cuts sequences.
     pub(crate) fn context(&self, mesh: &Mesh) -> Option<u8> {
         mesh.axis(CONTEXT).filter(|&a| mesh.size(a) > 1)
@@ -365,8 +395,9 @@ impl Plan {
                     }
                 }
                 let length = ty.shape.get(1).copied().unwrap_or(0);
-                if let Some(axis) = self.context(mesh).filter(|&a| is_zigzag(length, mesh.size(a))) {
-                    placed.spec.push(1, axis, length);
+                let deal = Deal::zigzag(length);
+                if let Some(axis) = self.context(mesh).filter(|&a| length > 0 && deal.fits(mesh.size(a))) {
+                    placed.spec.push(1, axis, deal);
                 }
             }
             Role::Parameter(name) => {
@@ -378,8 +409,14 @@ impl Plan {
                         return Err(Error::value(e));
                     }
                     for (dim, axis) in axes[..stated].iter().enumerate() {
+                        let (axis, blocks) = blocks(axis);
                         let axis = mesh.axis(axis).filter(|&a| mesh.size(a) > 1 && ty.shape[dim] >= mesh.size(a));
-                        placed.spec.dims[dim] = axis.into_iter().collect::<SmallVec<_>>();
+                        let deal = if blocks == 1 { Deal::RANGES } else { Deal::blocks(ty.shape[dim] / blocks) };
+                        // Blocks that do not fit are cut into ranges: right, with more to exchange.
+                        let fits = |a: u8| ty.shape[dim].is_multiple_of(blocks) && deal.fits(mesh.size(a));
+                        if let Some(a) = axis {
+                            placed.spec.push(dim, a, if fits(a) { deal } else { Deal::RANGES });
+                        }
                     }
                 }
                 if self.zero >= 3 {

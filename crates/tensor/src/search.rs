@@ -252,7 +252,7 @@ impl All<'_> {
         let inputs =
             types.iter().zip(roles).map(|(ty, role)| plan.place(ty, role, mesh)).collect::<Result<Vec<Placed>>>()?;
         let is_variable = |k: &usize| matches!(roles[*k], Role::Parameter(_) | Role::State);
-        let state = |specs: &[Spec], is_mine: &dyn Fn(usize) -> bool| -> f64 {
+        let stored = |specs: &[Spec], is_mine: &dyn Fn(usize) -> bool| -> f64 {
             let bytes = |k: usize| types[k].dtype.size() * specs[k].local(&types[k].shape, mesh, 0).count();
             (0..types.len()).filter(|k| is_variable(k) && is_mine(*k)).map(|k| bytes(k) as f64).sum()
         };
@@ -260,11 +260,13 @@ impl All<'_> {
         let Some(pipe) = plan.pipe(mesh) else {
             let (state_axes, scattered) = plan.zero_axes(mesh);
             let (exchange, sequence) = (scope.exchange(), plan.sequence_axes(mesh));
+            let (state, overlap, in_time) = (state_axes, scope.overlap(self.engine), false);
+            let regathered = plan.regathered_axes(mesh);
             let request =
-                Request { mesh, rank: 0, inputs, state: state_axes, scattered, sequence, in_time: false, exchange };
+                Request { mesh, rank: 0, inputs, state, scattered, sequence, regathered, in_time, exchange, overlap };
             self.tried += 1;
             let done = partition::partition(graph, &request)?;
-            let estimate = costs.program(&done.graph, mesh.ranks(), state(&done.inputs, &|_| true))?;
+            let estimate = costs.program(&done.graph, mesh.ranks(), stored(&done.inputs, &|_| true))?;
             self.keep(mesh, base, plan.clone(), Ok(estimate));
             return Ok(());
         };
@@ -290,7 +292,7 @@ impl All<'_> {
                     plan = plan.with_schedule(kind).with_recompute(recompute);
                 }
                 let of =
-                    |owners: &[Option<usize>], r: usize| state(&done.inputs, &|k| owners[k].is_none_or(|o| o == r));
+                    |owners: &[Option<usize>], r: usize| stored(&done.inputs, &|k| owners[k].is_none_or(|o| o == r));
                 let estimate = scope
                     .staged(done.graph.clone(), roles, pipe)
                     .and_then(|staged| costs.pipeline(Arc::new(staged), pipe, (stride, mesh.ranks()), &of));

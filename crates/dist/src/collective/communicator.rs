@@ -196,6 +196,15 @@ pub trait Communicator: Send {
     /// Each rank ends with its part of the combination, in place; returns which bytes that is. The
     /// data are as many equal parts as there are ranks.
     fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>>;
+    /// The same from `data` into `out`, which has the length of a part.
+    fn reduce_scatter_into(&mut self, operation: &Operation, data: &[u8], out: &mut [u8], how: Combine) -> Result<()> {
+        let mut all = vec![0u64; data.len().div_ceil(8)];
+        let all: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut all)[..data.len()];
+        all.copy_from_slice(data);
+        let mine = self.reduce_scatter(operation, all, how)?;
+        out.copy_from_slice(&all[mine]);
+        Ok(())
+    }
     /// Rank `i` brings part `i` of as many equal parts; every rank ends with all.
     fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()>;
     /// Every rank ends with the root's data.
@@ -249,6 +258,9 @@ impl Communicator for MeshCommunicator {
     }
     fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
         self.within(operation, |g| g.reduce_scatter(data, operation.element, how, operation.deadline))
+    }
+    fn reduce_scatter_into(&mut self, operation: &Operation, data: &[u8], out: &mut [u8], how: Combine) -> Result<()> {
+        self.within(operation, |g| g.reduce_scatter_into(data, out, operation.element, how, operation.deadline))
     }
     fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()> {
         self.within(operation, |g| g.all_gather(data, operation.element.size(), operation.deadline))

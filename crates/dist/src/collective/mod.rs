@@ -223,6 +223,34 @@ impl Mesh {
         self.operation(|g| g.scatter_sum(data, element, how, deadline))?;
         Ok(mine.start * size..mine.end * size)
     }
+    /// As [`Mesh::reduce_scatter`], from `data` into `out`, which has the length of this rank's part.
+    pub fn reduce_scatter_into(
+        &mut self,
+        data: &[u8],
+        out: &mut [u8],
+        element: Element,
+        how: Combine,
+        deadline: Instant,
+    ) -> Result<()> {
+        let (rank, ranks, size) = (self.rank, self.ranks(), element.size());
+        let at = |i: usize| {
+            let r = part(data.len() / size, ranks, i);
+            r.start * size..r.end * size
+        };
+        if !data.len().is_multiple_of(size) || out.len() != at(rank).len() {
+            let e = format!("{} bytes in elements of {size} do not become {} bytes", data.len(), out.len());
+            return Err(Error::value(e));
+        }
+        self.operation(|g| {
+            // Of two, each adds what it receives where it lies: a sum of two has one order.
+            if ranks == 2 && how == Combine::Sum {
+                let other = 1 - rank;
+                out.copy_from_slice(&data[at(rank)]);
+                return g.trade(other, other, &data[at(other)], out, Take::Combine(element, how), deadline);
+            }
+            g.scatter_sum_into(data, out, element, how, deadline)
+        })
+    }
     /// All-gather: every rank ends with all parts: rank `i` brings part `i` of `ranks` nearly equal
     /// parts of `data`, counted in elements of `size` bytes.
     pub fn all_gather(&mut self, data: &mut [u8], size: usize, deadline: Instant) -> Result<()> {
@@ -302,6 +330,24 @@ impl Mesh {
     /// Each rank gets its part from every rank and adds in tree order.
     fn scatter_sum(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
         let (rank, ranks, size) = (self.rank, self.ranks(), element.size());
+        let mine = part(data.len() / size, ranks, rank);
+        let mut out = std::mem::take(&mut self.outgoing);
+        out.resize(mine.len() * size, 0);
+        let done = self.scatter_sum_into(data, &mut out, element, how, deadline);
+        data[mine.start * size..mine.end * size].copy_from_slice(&out);
+        self.outgoing = out;
+        done
+    }
+    /// The same, from one place into another.
+    fn scatter_sum_into(
+        &mut self,
+        data: &[u8],
+        out: &mut [u8],
+        element: Element,
+        how: Combine,
+        deadline: Instant,
+    ) -> Result<()> {
+        let (rank, ranks, size) = (self.rank, self.ranks(), element.size());
         let at = |i: usize| {
             let r = part(data.len() / size, ranks, i);
             r.start * size..r.end * size
@@ -325,7 +371,7 @@ impl Mesh {
             }
             distance *= 2;
         }
-        data[mine.clone()].copy_from_slice(&all[..mine.len()]);
+        out.copy_from_slice(&all[..mine.len()]);
         self.parts = parts;
         Ok(())
     }

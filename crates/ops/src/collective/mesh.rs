@@ -1,9 +1,9 @@
 //! What ranks of a mesh exchange, as nodes of a flat graph: the collectives that partitioning inserts.
 
-use super::Ranks;
+use super::{Ranks, overlapped};
 use crate::{Combine, Result, Tensor, effects};
-use ir::{Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
-use passes::partition::{Exchange, Recut, Zigzag};
+use ir::{FlatNode, Graph, Literal, Monoid, PeersHandle, Shape, Site, Slot, Type, Value};
+use passes::partition::{Exchange, Kind, Order, Overlap, Recut};
 use std::ops::Range;
 
 /// The ranks along each axis of a mesh, this one included.
@@ -37,6 +37,7 @@ pub fn pattern(op: &ir::Op) -> Option<Pattern> {
         (&super::REDUCE_SCATTER, Pattern::ReduceScatter),
         (&super::ALL_TO_ALL, Pattern::AllToAll),
     ];
+    let op = super::overlapped::collective(op).unwrap_or(op);
     all.into_iter().find(|(o, _)| *o == op).map(|(_, p)| p)
 }
 
@@ -93,15 +94,21 @@ impl Exchange for MeshRanks {
     fn all_to_all(&self, g: &mut Graph, x: Slot, axis: u8, cut: Recut, site: Site) -> Result<Slot> {
         append(g, x, site, |t| self.along(axis).all_to_all(t, cut.to as i64, cut.from as i64))
     }
-    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot> {
-        let (shape, Zigzag { period, ranks, is_dealt }) = (g.ty(x).shape.clone(), zigzag);
-        let (blocks, chunk) = (shape[dim] / period, period / (2 * ranks));
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, order: Order, site: Site) -> Result<Slot> {
+        let (shape, Order { deal, ranks, is_dealt }) = (g.ty(x).shape.clone(), order);
+        let (blocks, chunk) = (shape[dim] / deal.period, deal.period / (2 * ranks));
         let as_dims = |inner: &[usize]| -> Vec<usize> {
             shape[..dim].iter().chain(inner).chain(&shape[dim + 1..]).copied().collect()
         };
         let at = |i: usize| (dim + i) as i64;
         let mut swapped: Vec<i64> = (0..(shape.rank() + 3) as i64).collect();
         swapped.swap(dim, dim + 1);
+        if !deal.is_zigzag {
+            swapped.pop();
+            let (a, b) = if is_dealt { (blocks, ranks) } else { (ranks, blocks) };
+            let cut = as_dims(&[a, b, deal.period / ranks]);
+            return append(g, x, site, |t| t.reshape(cut.as_slice()).permute(&swapped).reshape(shape.clone()));
+        }
         append(g, x, site, |t| {
             if is_dealt {
                 let t = t.reshape(as_dims(&[blocks, 2 * ranks, chunk]).as_slice());
@@ -131,5 +138,23 @@ impl Exchange for MeshRanks {
     }
     fn concat(&self, g: &mut Graph, parts: &[Slot], dim: usize, site: Site) -> Result<Slot> {
         append_all(g, parts, site, |t| Tensor::concat(t, dim as i64))
+    }
+}
+
+impl Overlap for MeshRanks {
+    fn kind(&self, n: &FlatNode) -> Option<Kind> {
+        overlapped::kind(n)
+    }
+    fn begin(&self, g: &mut Graph, n: &FlatNode, x: Slot, after: &[Slot]) -> Result<Slot> {
+        overlapped::begin(g, n, x, after)
+    }
+    fn end(&self, g: &mut Graph, n: &FlatNode, begun: Slot, x: Slot) -> Result<Slot> {
+        overlapped::end(g, n, begun, x)
+    }
+    fn flat(&self, g: &mut Graph, values: &[Slot], site: Site) -> Result<Slot> {
+        append_all(g, values, site, overlapped::flat)
+    }
+    fn unflat(&self, g: &mut Graph, x: Slot, start: usize, ty: &Type, site: Site) -> Result<Slot> {
+        append(g, x, site, |t| t.narrow(0, start, ty.shape.count()).reshape(ty.shape.clone()))
     }
 }

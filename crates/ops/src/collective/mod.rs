@@ -7,6 +7,7 @@
 //! Gradients are those of the sum of all ranks' losses.
 
 mod mesh;
+mod overlapped;
 mod wire;
 pub mod workers;
 
@@ -31,6 +32,10 @@ pub const ROWS: &[&Op] = &[
     &ALL_TO_ALL,
     &SEND,
     &RECV,
+    &overlapped::BEGIN_ALL_REDUCE,
+    &overlapped::BEGIN_REDUCE_SCATTER,
+    &overlapped::BEGIN_ALL_GATHER,
+    &overlapped::END,
     &workers::MEAN,
     &workers::BEGIN,
     &workers::END,

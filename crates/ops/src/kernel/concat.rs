@@ -38,7 +38,7 @@ pub static OP: Op = Op {
         Ok(vec![Tensor::concat(&parts, c.attrs.int("axis")? + 1).value()?.clone()])
     }),
     linear: true,
-    shard: ir::Shard::Lanes,
+    shard: ir::Shard::Joins,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([2, 1], 2), floats([2, 2], 3)], Attrs::new().with("axis", 1i64)),

@@ -34,7 +34,13 @@ pub static OP: Op = Op {
         let attrs = Attrs::new().with("starts", &starts).with("sizes", &sizes).with("steps", &steps);
         Ok(vec![Tensor::apply1(&OP, &[&Tensor::from(c.inputs[0].clone())], attrs).value()?.clone()])
     }),
-    resize: Some(|c, _, outs| Ok(c.attrs.clone().set("sizes", &outs[0]))),
+    resize: Some(|c, parts, outs| {
+        // Where a dimension is dealt out, every rank has a part of what comes before.
+        let (whole, part) = (c.shape(0), &parts[0].shape);
+        let local = |(i, &s): (usize, &i64)| if whole[i] == 0 { s } else { s * part[i] as i64 / whole[i] as i64 };
+        let starts: Vec<i64> = c.attrs.ints("starts")?.iter().enumerate().map(local).collect();
+        Ok(c.attrs.clone().set("sizes", &outs[0]).set("starts", &starts))
+    }),
     cases: || {
         let at = |a: &[i64], n: &[i64], s: &[i64]| Attrs::new().with("starts", a).with("sizes", n).with("steps", s);
         vec![

@@ -114,6 +114,8 @@ pub trait Step {
     fn exchanges(&self) -> Vec<Inserted>;
     /// The most microbatches that this rank held.
     fn held(&self) -> usize;
+    /// What was compiled.
+    fn explain(&self) -> String;
 }
 impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Step for (&Jit<F>, [&Tensor; 2]) {
     fn exchanges(&self) -> Vec<Inserted> {
@@ -121,6 +123,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Step for (&Jit<F>, [&Tensor; 2]) {
     }
     fn held(&self) -> usize {
         self.0.microbatches_held(&self.1).unwrap()
+    }
+    fn explain(&self) -> String {
+        self.0.explain(&self.1).unwrap()
     }
 }
 

@@ -8,7 +8,7 @@ pub fn factors(n: &FlatNode, types: &[Type]) -> Result<Factors> {
     let call = Call { types, attrs: &n.attrs };
     let mut found = match n.op.shard {
         Shard::Rule(rule) => rule(&call).map_err(|e| e.in_op(n.op.name).at(n.site))?,
-        Shard::Lanes => lanes(&call, &n.outs)?,
+        Shard::Lanes | Shard::Joins => lanes(&call, &n.outs)?,
         Shard::Leading(rest) => leading(types, &n.outs, rest),
         Shard::Auto => match n.op.meaning {
             Meaning::Scalar(_) => scalar(types, &n.outs),

@@ -5,20 +5,24 @@
 //! No op is known by name. What a row does not state is computed whole on every rank, which is always right.
 
 mod factors;
+mod overlap;
 mod propagate;
 mod regather;
 mod reshard;
+mod scatter;
 pub mod time;
 
 pub use factors::factors;
-pub use reshard::{Exchange, Recut, Step, Zigzag};
+pub use overlap::{Kind, Overlap};
+pub use reshard::{Exchange, Order, Recut, Step};
 
 use crate::decompose::{expansion, graph_of, splice};
 use ir::{
     Attrs, CONST, Call, Error, Factors, FlatNode, Graph, INPUT, Meaning, Mesh, OnPart, Op, Portion, Result, Shape,
     Shard, Site, Slot, Spec, Type, Value,
 };
-use propagate::{Given, choose, terms, whole};
+use overlap::Candidate;
+use propagate::{Given, choose, whole};
 use regather::Again;
 use reshard::{Moving, cost, steps};
 use rustc_hash::FxHashMap;
@@ -52,10 +56,14 @@ pub struct Request<'a> {
     pub scattered: Vec<u8>,
     /// Axes along which activations `[batch, sequence, width]` are scattered over their sequence, not reduced whole.
     pub sequence: Vec<u8>,
+    /// Axes of sequences along which what was gathered for the forward pass is gathered again for the backward pass.
+    pub regathered: Vec<u8>,
     /// Whether the first axis is one of microbatches ([`time`]).
     pub in_time: bool,
     /// How ranks exchange.
     pub exchange: &'a dyn Exchange,
+    /// How exchanges go on while the rest is computed; `None` if they do not.
+    pub overlap: Option<&'a dyn Overlap>,
 }
 
 /// A step that was put between two nodes.
@@ -104,13 +112,13 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
     let mut once = vec![false; graph.nodes.len()];
     let mut round = 0;
     loop {
-        let (done, natural, origins) = Walk::run(graph, request, &placed, &once)?;
+        let (mut done, natural, origins, candidates) = Walk::run(graph, request, &placed, &once)?;
         if request.in_time
             && let Err((user, late)) = time::when(&done.graph)
         {
             // What a microbatch waits for is computed once, if it can be known before.
             let user = &done.graph.nodes[user];
-            let late = origins[time::gathered(&done.graph, late).node as usize];
+            let late = origins[time::gathered(&done.graph, late).node as usize].min(graph.nodes.len() - 1);
             if once[late] || !mark_cone(graph, &request.inputs, late, &mut once) {
                 return Err(time::waits(&graph.nodes[late], user.site));
             }
@@ -120,10 +128,11 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
         for &(k, o) in &graph.updates {
             let (p, new) = (&mut placed[k as usize], &natural[o as usize]);
             let shape = &graph.ty(graph.outputs[o as usize]).shape;
-            // What is stored is cut into ranges.
-            let is_kept = |a: &u8| new.period(*a) == 0;
-            let mut wanted = Spec { dims: new.dims.clone(), ..Spec::default() };
+            // What is stored follows no sequence.
+            let is_kept = |a: &u8| !new.deal(*a).is_zigzag;
+            let mut wanted = Spec { dims: new.dims.clone(), dealt: new.dealt.clone(), ..Spec::default() };
             wanted.dims.iter_mut().for_each(|d| d.retain(|a| is_kept(a)));
+            wanted.dealt.retain(|(_, deal)| !deal.is_zigzag);
             if request.in_time {
                 wanted.dims.iter_mut().for_each(|d| d.retain(|a| *a != time::TIME));
             }
@@ -135,6 +144,9 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
             }
         }
         if is_settled || round == ROUNDS_MAX {
+            if let Some(by) = request.overlap {
+                done.graph = overlap::overlap(done.graph, graph, &origins, &candidates, by)?;
+            }
             return Ok(done);
         }
         round += 1;
@@ -187,23 +199,26 @@ struct Walk<'a> {
     /// The node of the whole graph that is walked over, and that of each node of the program.
     origin: usize,
     origins: Vec<usize>,
+    /// Exchanges that may go on while the rest is computed.
+    candidates: Vec<Candidate>,
 }
 
 impl<'a> Walk<'a> {
-    /// The program, how each output was held before it was moved to where it is stored, and the node of the graph that
-    /// each node of the program comes from.
+    /// The program, how each output was held before it was moved to where it is stored, the node of the graph that each
+    /// node of the program comes from, and the exchanges.
     fn run(
         graph: &Graph,
         request: &'a Request<'a>,
         placed: &[Placed],
         once: &'a [bool],
-    ) -> Result<(Partitioned, Vec<Spec>, Vec<usize>)> {
+    ) -> Result<(Partitioned, Vec<Spec>, Vec<usize>, Vec<Candidate>)> {
         let out = Graph { updates: graph.updates.clone(), ..Graph::new() };
         let input_ty = |k: u32| graph.nodes[graph.inputs[k as usize] as usize].outs[0].shape.clone();
         let updated = graph.updates.iter().map(|&(k, _)| input_ty(k)).collect();
         let (held, inserted, known) = (Vec::new(), Vec::new(), FxHashMap::default());
-        let (origin, origins) = (0, Vec::new());
-        let mut walk = Walk { request, out, held, inserted, known, updated, position: 0, once, origin, origins };
+        let (origin, origins, candidates) = (0, Vec::new(), Vec::new());
+        let mut walk =
+            Walk { request, out, held, inserted, known, updated, position: 0, once, origin, origins, candidates };
         let uses = graph.uses();
         let (mut args, mut inputs) = (Vec::new(), Vec::new());
         for (&i, p) in graph.inputs.iter().zip(placed) {
@@ -235,13 +250,16 @@ impl<'a> Walk<'a> {
             wanted[o as usize] = placed[k as usize].spec.clone();
         }
         walk.position = usize::MAX;
+        walk.origins.resize(walk.out.nodes.len(), walk.origin);
+        walk.origin = graph.nodes.len();
         for (h, want) in outs.into_iter().zip(&wanted) {
             let site = walk.held[h].made_at;
             let at = walk.moved(h, want, None, site)?;
             walk.out.outputs.push(at);
         }
-        walk.origins.resize(walk.out.nodes.len(), 0);
-        Ok((Partitioned { graph: walk.out, inputs, outputs: wanted, inserted: walk.inserted }, natural, walk.origins))
+        walk.origins.resize(walk.out.nodes.len(), walk.origin);
+        let done = Partitioned { graph: walk.out, inputs, outputs: wanted, inserted: walk.inserted };
+        Ok((done, natural, walk.origins, walk.candidates))
     }
 
     /// The part of a microbatch, and of that the part of this rank: how an argument is held first of all.
@@ -286,6 +304,11 @@ impl<'a> Walk<'a> {
                 for &h in graph.inputs.iter().flat_map(|&k| map.get(k as usize).into_iter().flatten()) {
                     let kept = if self.held[h].stored.is_empty() { usize::MAX } else { 1 };
                     self.held[h].versions.truncate(kept);
+                }
+                let request = self.request;
+                let is_cut = |s: &Spec| request.regathered.iter().any(|&a| s.dim_of(a).is_some());
+                for held in self.held.iter_mut().filter(|h| is_cut(&h.versions[0].0)) {
+                    held.versions.retain(|(s, _)| is_cut(s));
                 }
             }
             for j in again.views(n) {
@@ -396,11 +419,11 @@ impl<'a> Walk<'a> {
             let (ty, spec) = (&self.held[h].ty, &self.held[h].versions[0].0);
             let gathered = inputs.iter().zip(wanted).filter(|(_, want)| !want.uses(axis)).map(|(&i, _)| &self.held[i]);
             let like = gathered.filter(|i| i.ty == *ty).map(|i| &i.versions[0].0);
-            let cut = like.filter(|s| s.period(axis) > 0).find_map(|s| Some((s.dim_of(axis)?, s.period(axis))));
-            if let Some((dim, period)) = cut.filter(|_| spec.is_partial(axis)) {
+            let cut = like.filter(|s| s.deal(axis).is_zigzag).find_map(|s| Some((s.dim_of(axis)?, s.deal(axis))));
+            if let Some((dim, deal)) = cut.filter(|_| spec.is_partial(axis)) {
                 let mut to = spec.clone();
                 to.partial.retain(|(a, _)| *a != axis);
-                to.push(dim, axis, period);
+                to.push(dim, axis, deal);
                 let at = self.moved(h, &to, Some(n.op), n.site)?;
                 self.held[h].versions = SmallVec::from_iter([(to, at)]);
             }
@@ -490,48 +513,16 @@ impl<'a> Walk<'a> {
         inputs.iter().map(one).collect()
     }
 
-    /// Activations that are terms, where a use needs them combined: each rank takes its part of the sequence.
-    fn scatter_sequences(&mut self, n: &FlatNode, inputs: &[usize]) -> Result<()> {
-        let request = self.request;
-        for &axis in &request.sequence {
-            for (i, &h) in inputs.iter().enumerate() {
-                let held = &self.held[h];
-                let spec = &held.versions[0].0;
-                let is_activation = held.ty.shape.rank() == 3 && !self.updated.contains(&held.ty.shape);
-                if !spec.is_partial(axis) || held.versions.len() > 1 || !is_activation {
-                    continue;
-                }
-                let is_even = held.ty.shape[1].is_multiple_of(request.mesh.size(axis)) && spec.dims[1].is_empty();
-                let is_passed = terms(n, &self.given(inputs), axis).is_some_and(|found| found[i]);
-                if is_even && !is_passed {
-                    let mut to = spec.clone();
-                    to.dims[1].push(axis);
-                    to.partial.retain(|(a, _)| *a != axis);
-                    self.moved(h, &to, Some(n.op), n.site)?;
-                }
-            }
+    /// Keeps in mind that the last node that other ranks see is this step.
+    fn note(&mut self, step: Step, from: &Spec, to: &Spec, ty: &Type) {
+        let part = |s: &Spec| {
+            let cuts: usize = s.dims.iter().flatten().map(|&a| self.request.mesh.size(a)).product();
+            ty.bytes() / cuts
+        };
+        if let Some(node) = self.out.nodes.iter().rposition(FlatNode::is_ordered) {
+            let (operand, result) = (part(from), part(to));
+            self.candidates.push(Candidate { node, axis: step.axis(), operand, result, needed: self.origin });
         }
-        Ok(())
-    }
-
-    /// Gradients of stored values, where a use needs them combined: each rank takes its part.
-    fn scatter_gradients(&mut self, n: &FlatNode, inputs: &[usize]) -> Result<()> {
-        let request = self.request;
-        for &axis in &request.scattered {
-            for &h in inputs {
-                let held = &self.held[h];
-                let spec = &held.versions[0].0;
-                if !spec.is_partial(axis) || held.versions.len() > 1 || !self.updated.contains(&held.ty.shape) {
-                    continue;
-                }
-                let is_passed = held.uses <= 1 && n.op.linear_in.len() + usize::from(n.op.linear || n.op.is_view()) > 0;
-                let Some(to) = scattered(spec, &held.ty.shape, axis, self.request.mesh) else { continue };
-                if !is_passed {
-                    self.moved(h, &to, Some(n.op), n.site)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// The value as a use wants it.
@@ -556,6 +547,7 @@ impl<'a> Walk<'a> {
             let is_in_time = self.request.in_time && step.axis() == time::TIME;
             if !is_in_time && !matches!(step, Step::Slice { .. }) {
                 let bytes = cost(&[step], &from, &ty, mesh);
+                self.note(step, &from, &now, &ty);
                 let is_stated = used_by.is_some_and(|op| op.on_part.is_some());
                 let (ty, position, used_by) = (ty.clone(), self.position, used_by.map(|op| op.name));
                 let new = Inserted { step, bytes, ty, from, made_by, made_at, used_by, is_stated, used_at, position };

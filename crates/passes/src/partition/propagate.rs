@@ -2,8 +2,7 @@
 //! those the one that leaves the least work undivided.
 
 use super::reshard::{cost, steps};
-use ir::shard::is_zigzag;
-use ir::{Call, Factors, FlatNode, Kind, Layout, Meaning, Mesh, Monoid, Shape, Spec, Type};
+use ir::{Call, Deal, Factors, FlatNode, Kind, Layout, Meaning, Mesh, Monoid, Shape, Shard, Spec, Type};
 use smallvec::SmallVec;
 
 /// What an axis of the mesh does at a node.
@@ -11,19 +10,21 @@ use smallvec::SmallVec;
 enum Use {
     /// Nothing: every rank along it computes the same.
     Same,
-    /// It cuts a factor, in a zigzag if the period is not 0.
-    Cut(u8, usize),
-    /// It cuts what a view sees in a zigzag.
-    Seen(Zigzagged),
+    /// It cuts a factor, and deals it out so.
+    Cut(u8, Deal),
+    /// It deals out what a view sees.
+    Seen(Dealt),
+    /// It cuts all inputs along this dimension, in which they are concatenated.
+    Joined(usize),
     /// The node is linear, and its result consists of terms as its inputs do.
     Terms,
 }
 
-/// A dimension of a view's input that is cut in a zigzag, and the dimension of the view that has its elements.
+/// A dimension of a view's input that is dealt out, and the dimension of the view that has its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Zigzagged {
-    input: (usize, usize),
-    output: (usize, usize),
+struct Dealt {
+    input: (usize, Deal),
+    output: (usize, Deal),
 }
 
 /// What is known of a node's input.
@@ -118,10 +119,19 @@ fn options(n: &FlatNode, f: &Factors, given: &[Given], axis: u8) -> Vec<Use> {
             continue;
         }
         for spec in &g.specs {
-            let (dim, period) = (spec.dim_of(axis), spec.period(axis));
+            let (dim, deal) = (spec.dim_of(axis), spec.deal(axis));
             let cut = match n.op.meaning {
-                Meaning::View(_) if period > 0 => dim.and_then(|d| seen(n, g.ty, d, period)).map(Use::Seen),
-                _ => dim.and_then(|d| dims[d]).map(|k| Use::Cut(k, period)),
+                Meaning::View(_) if !deal.is_ranges() => dim.and_then(|d| seen(n, g.ty, d, deal)).map(Use::Seen),
+                // What is inside of other dimensions where it is seen is one block; but for sequences of activations
+                // [batch, sequence, width], which are gathered before their rows are joined.
+                Meaning::View(_)
+                    if dim.is_some_and(|d| dims[d].is_none() && spec.dims[d].len() == 1)
+                        && (g.ty.shape.rank(), dim) != (3, Some(1)) =>
+                {
+                    dim.and_then(|d| seen(n, g.ty, d, Deal::blocks(g.ty.shape[d]))).map(Use::Seen)
+                }
+                _ if deal.is_ranges() && joins(n, given, dim) => dim.map(Use::Joined),
+                _ => dim.and_then(|d| dims[d]).map(|k| Use::Cut(k, deal)),
             };
             list.extend(cut.filter(|u| !list.contains(u)));
         }
@@ -132,16 +142,38 @@ fn options(n: &FlatNode, f: &Factors, given: &[Given], axis: u8) -> Vec<Use> {
     list
 }
 
-/// Where a view has a dimension of its input that is cut in a zigzag: the elements of each period must stay together.
-fn seen(n: &FlatNode, input: &Type, dim: usize, period: usize) -> Option<Zigzagged> {
+/// Whether a node concatenates equal inputs along this dimension.
+fn joins(n: &FlatNode, given: &[Given], dim: Option<usize>) -> bool {
+    let (Shard::Joins, Some(dim)) = (n.op.shard, dim) else { return false };
+    let size = |g: &Given| g.ty.shape.get(dim).copied();
+    n.attrs.size("axis").is_ok_and(|a| a == dim) && given.windows(2).all(|w| size(&w[0]) == size(&w[1]))
+}
+
+/// Where a view has a dimension of its input that is dealt out: the elements of each period must stay together.
+fn seen(n: &FlatNode, input: &Type, dim: usize, deal: Deal) -> Option<Dealt> {
     let (Meaning::View(layout), out) = (n.op.meaning, &n.outs[0].shape) else { return None };
     let call = Call { types: std::slice::from_ref(input), attrs: &n.attrs };
     let view = layout(&call, &Layout::contiguous(&input.shape)).ok()??;
-    let (size, stride) = (input.shape[dim], input.shape.strides()[dim]);
+    let (size, stride, period) = (input.shape[dim], input.shape.strides()[dim], deal.period);
+    let dealt = |j: usize, period: usize| {
+        let output = Deal { period, ..deal }.on(out[j]);
+        Some(Dealt { input: (dim, deal.on(size)), output: (j, output) })
+    };
     // The same dimension again; or all elements, each once, so that dimensions are digits of positions.
     let same = (0..out.rank()).find(|&j| (out[j], view.strides[j]) == (size, stride));
     if let Some(j) = same {
-        return Some(Zigzagged { input: (dim, period), output: (j, period) });
+        return dealt(j, period);
+    }
+    // Some of its blocks.
+    let start = view.offset / (stride.max(1) as usize) % size.max(1);
+    let has_blocks = |j: &usize| view.strides[*j] == stride && out[*j] > 1 && out[*j].is_multiple_of(period);
+    if !deal.is_zigzag
+        && out.count() < input.shape.count()
+        && out.rank() == input.shape.rank()
+        && start.is_multiple_of(period)
+        && let Some(j) = (0..out.rank()).find(|j| *j == dim && has_blocks(j))
+    {
+        return dealt(j, period);
     }
     let is_all =
         out.count() == input.shape.count() && view.strides.iter().zip(out.iter()).all(|(s, n)| *s > 0 || *n == 1);
@@ -151,7 +183,7 @@ fn seen(n: &FlatNode, input: &Type, dim: usize, period: usize) -> Option<Zigzagg
         out[*j] > 1 && s < end && end % s == 0 && all % end == 0 && (stride % s == 0 || s % stride == 0)
     };
     let j = (0..out.rank()).find(has_period).filter(|_| is_all)?;
-    Some(Zigzagged { input: (dim, period), output: (j, (end / view.strides[j]) as usize) })
+    dealt(j, (end / view.strides[j]) as usize)
 }
 
 /// Whether terms along an axis may pass through a node, and which of its inputs then are terms.
@@ -177,12 +209,11 @@ pub(super) fn terms(n: &FlatNode, given: &[Given], axis: u8) -> Option<Vec<bool>
 /// The choice in which each axis is used so, if it is one. Parts along the axis `even` have one size.
 fn choice(n: &FlatNode, f: &Factors, given: &[Given], mesh: &Mesh, uses: Vec<Use>, even: Option<u8>) -> Option<Choice> {
     let types: SmallVec<[Type; 3]> = given.iter().map(|g| g.ty.clone()).collect();
-    let cuts = |k: u8| -> SmallVec<[(u8, usize); 2]> {
-        let cut =
-            |a: usize| if let Use::Cut(f, period) = uses[a] { (f == k).then_some((a as u8, period)) } else { None };
+    let cuts = |k: u8| -> SmallVec<[(u8, Deal); 2]> {
+        let cut = |a: usize| if let Use::Cut(f, deal) = uses[a] { (f == k).then_some((a as u8, deal)) } else { None };
         let mut all: SmallVec<_> = (0..uses.len()).filter_map(cut).collect();
-        // A zigzag is inside of other cuts.
-        all.sort_by_key(|&(_, period)| period > 0);
+        // What is dealt out is inside of other cuts.
+        all.sort_by_key(|&(_, deal): &(u8, Deal)| !deal.is_ranges());
         all
     };
     for k in 0..f.kinds.len() as u8 {
@@ -191,11 +222,11 @@ fn choice(n: &FlatNode, f: &Factors, given: &[Given], mesh: &Mesh, uses: Vec<Use
         if n_parts > 1 && (least < n_parts || !is_equal && !least.is_multiple_of(n_parts)) {
             return None;
         }
-        let fits_zigzag = |&(a, period): &(u8, usize)| {
+        let fits_deal = |&(a, deal): &(u8, Deal)| {
             let outside = n_parts / mesh.size(a);
-            period == 0 || is_equal && least.is_multiple_of(outside * period) && is_zigzag(period, mesh.size(a))
+            deal.is_ranges() || is_equal && least.is_multiple_of(outside * deal.period) && deal.fits(mesh.size(a))
         };
-        if !cuts(k).iter().all(fits_zigzag) {
+        if !cuts(k).iter().all(fits_deal) {
             return None;
         }
         // A microbatch is none of the positions that its program could state.
@@ -207,9 +238,9 @@ fn choice(n: &FlatNode, f: &Factors, given: &[Given], mesh: &Mesh, uses: Vec<Use
     let spec = |dims: &[Option<u8>]| {
         let mut spec = Spec::whole(dims.len());
         for (dim, k) in dims.iter().enumerate() {
-            k.map(&cuts).unwrap_or_default().into_iter().for_each(|(a, period)| spec.push(dim, a, period));
+            k.map(&cuts).unwrap_or_default().into_iter().for_each(|(a, deal)| spec.push(dim, a, deal));
         }
-        let is_inside = |dim: &[u8]| dim.windows(2).all(|w| spec.period(w[0]) == 0);
+        let is_inside = |dim: &[u8]| dim.windows(2).all(|w| spec.deal(w[0]).is_ranges());
         spec.dims.iter().all(|d| is_inside(d)).then_some(spec)
     };
     let mut inputs: Vec<Spec> = f.inputs.iter().map(|d| spec(d)).collect::<Option<_>>()?;
@@ -226,20 +257,30 @@ fn choice(n: &FlatNode, f: &Factors, given: &[Given], mesh: &Mesh, uses: Vec<Use
                     summed.push(a);
                 }
             }
-            Use::Seen(Zigzagged { input, output }) => {
-                if !is_zigzag(output.1, mesh.size(a)) {
-                    return None;
-                }
+            Use::Seen(Dealt { input, output }) => {
+                let size = mesh.size(a);
                 // What else cuts the dimension leaves whole periods.
-                let fits = |spec: &Spec, shape: &Shape, (dim, period): (usize, usize)| {
-                    let n: usize = spec.dims[dim].iter().map(|&b| mesh.size(b)).product();
-                    shape[dim].is_multiple_of(n * period) && spec.dims[dim].iter().all(|&b| spec.period(b) == 0)
+                let fits = |spec: &Spec, shape: &Shape, (dim, deal): (usize, Deal)| {
+                    let outside: usize = spec.dims[dim].iter().map(|&b| mesh.size(b)).product();
+                    let least = if deal.is_ranges() { size } else { deal.period };
+                    let is_even = deal.is_ranges() || deal.fits(size);
+                    is_even
+                        && shape[dim].is_multiple_of(outside * least)
+                        && spec.dims[dim].iter().all(|&b| spec.deal(b).is_ranges())
                 };
                 if !fits(&inputs[0], &types[0].shape, *input) || !fits(&outputs[0], &n.outs[0].shape, *output) {
                     return None;
                 }
                 inputs[0].push(input.0, a, input.1);
                 outputs[0].push(output.0, a, output.1);
+            }
+            Use::Joined(dim) => {
+                let (length, is_free) = (types[0].shape[*dim], |s: &Spec| s.dims[*dim].is_empty());
+                if !length.is_multiple_of(mesh.size(a)) || !inputs.iter().chain(&outputs).all(is_free) {
+                    return None;
+                }
+                inputs.iter_mut().for_each(|s| s.push(*dim, a, Deal::RANGES));
+                outputs[0].push(*dim, a, Deal::blocks(length).on(n.outs[0].shape[*dim]));
             }
             Use::Terms => {
                 let found = terms(n, given, a)?;

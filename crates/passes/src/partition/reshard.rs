@@ -1,7 +1,7 @@
 //! From one sharding of a value to another: the steps, what they cost, and the nodes that carry them out.
 
-use ir::shard::{is_zigzag, part};
-use ir::{Graph, Mesh, Monoid, Result, Shape, Site, Slot, Spec, Type};
+use ir::shard::part;
+use ir::{Deal, Graph, Mesh, Monoid, Result, Shape, Site, Slot, Spec, Type};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
@@ -18,8 +18,8 @@ pub trait Exchange {
     fn slice(&self, g: &mut Graph, x: Slot, axis: u8, dim: usize, range: Range<usize>, site: Site) -> Result<Slot>;
     /// Parts along one dimension, which have one size, become parts along another.
     fn all_to_all(&self, g: &mut Graph, x: Slot, axis: u8, cut: Recut, site: Site) -> Result<Slot>;
-    /// A dimension in another order of its elements, between positions and a zigzag.
-    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot>;
+    /// A dimension in another order of its elements, between positions and the parts of ranks.
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, order: Order, site: Site) -> Result<Slot>;
     /// Zeros.
     fn zeros(&self, g: &mut Graph, ty: &Type, site: Site) -> Result<Slot>;
     /// The combination of two values of this rank.
@@ -39,19 +39,18 @@ pub struct Recut {
     pub parts: usize,
 }
 
-/// An order of elements that a zigzag needs. Of each `period` elements, rank r of `ranks` has chunks r and
-/// 2 · ranks − 1 − r.
+/// An order of elements that dealing them out needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zigzag {
-    /// Elements that are dealt out together.
-    pub period: usize,
+pub struct Order {
+    /// How they are dealt out.
+    pub deal: Deal,
     /// Ranks that have a part each.
     pub ranks: usize,
     /// Whether elements in the order of positions become those of each rank, one rank after the other; else back.
     pub is_dealt: bool,
 }
 
-/// One step from a sharding to another. A period that is not 0 is that of a zigzag.
+/// One step from a sharding to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Terms become the whole.
@@ -69,8 +68,8 @@ pub enum Step {
         dim: usize,
         /// How they are combined.
         how: Monoid,
-        /// Elements that are dealt out together.
-        period: usize,
+        /// How its elements are dealt out.
+        deal: Deal,
     },
     /// Parts become the whole.
     Gather {
@@ -78,17 +77,17 @@ pub enum Step {
         axis: u8,
         /// Parts of this dimension.
         dim: usize,
-        /// Elements that are dealt out together.
-        period: usize,
+        /// How its elements are dealt out.
+        deal: Deal,
     },
     /// Parts along a dimension become parts along another.
     Exchange {
         /// Along this axis of the mesh.
         axis: u8,
-        /// The dimension that was cut, and its period.
-        from: (usize, usize),
-        /// The dimension that is cut then, and its period.
-        to: (usize, usize),
+        /// The dimension that was cut, and how.
+        from: (usize, Deal),
+        /// The dimension that is cut then, and how.
+        to: (usize, Deal),
     },
     /// The whole becomes parts, without communication.
     Slice {
@@ -96,8 +95,8 @@ pub enum Step {
         axis: u8,
         /// Parts of this dimension.
         dim: usize,
-        /// Elements that are dealt out together.
-        period: usize,
+        /// How its elements are dealt out.
+        deal: Deal,
     },
 }
 
@@ -132,15 +131,15 @@ impl fmt::Display for Step {
 
 /// Whether parts along these axes have one size.
 fn is_even(size: usize, axes: &[Cut], mesh: &Mesh) -> bool {
-    let fits = |&(a, period): &Cut| period == 0 || is_zigzag(period, mesh.size(a));
+    let fits = |&(a, deal): &Cut| deal.is_ranges() || deal.fits(mesh.size(a));
     size.is_multiple_of(axes.iter().map(|(a, _)| mesh.size(*a)).product()) && axes.iter().all(fits)
 }
 
-/// An axis that cuts a dimension, and its period.
-type Cut = (u8, usize);
+/// An axis that cuts a dimension, and how.
+type Cut = (u8, Deal);
 /// The axes that cut a dimension, the outermost first.
 fn cuts(spec: &Spec, dim: usize) -> SmallVec<[Cut; 2]> {
-    spec.dims[dim].iter().map(|&a| (a, spec.period(a))).collect()
+    spec.dims[dim].iter().map(|&a| (a, spec.deal(a))).collect()
 }
 
 /// The steps between two shardings; `None` if there are none, as from a whole value to terms.
@@ -153,25 +152,25 @@ pub fn steps(from: &Spec, to: &Spec, shape: &Shape, mesh: &Mesh) -> Option<Vec<S
     // Local parts first: what follows then moves fewer bytes.
     for (dim, want) in wanted.iter().enumerate() {
         while now.dims[dim].len() < want.len() && want.starts_with(&cuts(&now, dim)) {
-            let (axis, period) = want[now.dims[dim].len()];
+            let (axis, deal) = want[now.dims[dim].len()];
             if now.uses(axis) {
                 break;
             }
-            list.push(Step::Slice { axis, dim, period });
-            now.push(dim, axis, period);
+            list.push(Step::Slice { axis, dim, deal });
+            now.push(dim, axis, deal);
         }
     }
     for &(axis, how) in from.partial.iter().filter(|p| !to.partial.contains(p)) {
         let target = to.dim_of(axis).filter(|&dim| {
             let mut with = cuts(&now, dim);
-            with.push((axis, to.period(axis)));
+            with.push((axis, to.deal(axis)));
             wanted[dim].starts_with(&with) && is_even(shape[dim], &with, mesh)
         });
         match target {
             Some(dim) => {
-                let period = to.period(axis);
-                list.push(Step::Scatter { axis, dim, how, period });
-                now.push(dim, axis, period);
+                let deal = to.deal(axis);
+                list.push(Step::Scatter { axis, dim, how, deal });
+                now.push(dim, axis, deal);
             }
             None => list.push(Step::Reduce { axis, how }),
         }
@@ -180,27 +179,27 @@ pub fn steps(from: &Spec, to: &Spec, shape: &Shape, mesh: &Mesh) -> Option<Vec<S
     for (dim, want) in wanted.iter().enumerate() {
         while !want.starts_with(&cuts(&now, dim)) {
             let all = cuts(&now, dim);
-            let (axis, period) = now.pop(dim)?;
+            let (axis, deal) = now.pop(dim)?;
             // Into another dimension, if that is what is cut next there, and parts have one size before and after.
             let target = to.dim_of(axis).filter(|&other| {
                 let mut with = cuts(&now, other);
-                with.push((axis, to.period(axis)));
+                with.push((axis, to.deal(axis)));
                 let is_next = other != dim && wanted[other].starts_with(&with);
                 is_next && is_even(shape[other], &with, mesh) && is_even(shape[dim], &all, mesh)
             });
             match target {
                 Some(other) => {
-                    let to_period = to.period(axis);
-                    list.push(Step::Exchange { axis, from: (dim, period), to: (other, to_period) });
-                    now.push(other, axis, to_period);
+                    let to_deal = to.deal(axis);
+                    list.push(Step::Exchange { axis, from: (dim, deal), to: (other, to_deal) });
+                    now.push(other, axis, to_deal);
                 }
-                None => list.push(Step::Gather { axis, dim, period }),
+                None => list.push(Step::Gather { axis, dim, deal }),
             }
         }
     }
     for (dim, want) in wanted.iter().enumerate() {
-        for &(axis, period) in &want[now.dims[dim].len()..] {
-            list.push(Step::Slice { axis, dim, period });
+        for &(axis, deal) in &want[now.dims[dim].len()..] {
+            list.push(Step::Slice { axis, dim, deal });
         }
     }
     Some(list)
@@ -248,19 +247,19 @@ impl Moving<'_> {
                 now.partial.retain(|(a, _)| *a != axis);
                 exchange.all_reduce(g, x, axis, how, site)
             }
-            Step::Scatter { axis, dim, how, period } => {
+            Step::Scatter { axis, dim, how, deal } => {
                 now.partial.retain(|(a, _)| *a != axis);
-                now.push(dim, axis, period);
-                let dealt = self.reordered(g, x, dim, (axis, period), true)?;
+                now.push(dim, axis, deal);
+                let dealt = self.reordered(g, x, dim, (axis, deal), true)?;
                 exchange.reduce_scatter(g, dealt, axis, dim, how, site)
             }
-            Step::Gather { axis, dim, period } => {
+            Step::Gather { axis, dim, deal } => {
                 now.pop(dim);
                 let whole = now.local(shape, mesh, rank)[dim];
                 let n = mesh.size(axis);
                 let sizes: Vec<usize> = (0..n).map(|i| part(whole, n, i).len()).collect();
                 let all = exchange.all_gather(g, x, axis, dim, &sizes, site)?;
-                self.reordered(g, all, dim, (axis, period), false)
+                self.reordered(g, all, dim, (axis, deal), false)
             }
             Step::Exchange { axis, from, to } => {
                 now.pop(from.0);
@@ -270,17 +269,17 @@ impl Moving<'_> {
                 let parts = exchange.all_to_all(g, dealt, axis, cut, site)?;
                 self.reordered(g, parts, from.0, (axis, from.1), false)
             }
-            Step::Slice { axis, dim, period } => {
+            Step::Slice { axis, dim, deal } => {
                 let whole = now.local(shape, mesh, rank)[dim];
-                now.push(dim, axis, period);
-                let dealt = self.reordered(g, x, dim, (axis, period), true)?;
+                now.push(dim, axis, deal);
+                let dealt = self.reordered(g, x, dim, (axis, deal), true)?;
                 exchange.slice(g, dealt, axis, dim, part(whole, mesh.size(axis), mesh.coordinate(rank, axis)), site)
             }
         }
     }
-    /// A dimension in the order that an axis needs, if it cuts in a zigzag.
-    fn reordered(&self, g: &mut Graph, x: Slot, dim: usize, (axis, period): Cut, is_dealt: bool) -> Result<Slot> {
-        let zigzag = Zigzag { period, ranks: self.mesh.size(axis), is_dealt };
-        if period == 0 { Ok(x) } else { self.exchange.reorder(g, x, dim, zigzag, self.site) }
+    /// A dimension in the order that an axis needs, if it does not cut into ranges.
+    fn reordered(&self, g: &mut Graph, x: Slot, dim: usize, (axis, deal): Cut, is_dealt: bool) -> Result<Slot> {
+        let order = Order { deal, ranks: self.mesh.size(axis), is_dealt };
+        if deal.is_ranges() { Ok(x) } else { self.exchange.reorder(g, x, dim, order, self.site) }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A value is computed once before all microbatches, during each of them, or once after them.
 
-use super::{Exchange, Inserted, Recut, Zigzag};
+use super::{Exchange, Inserted, Order, Recut};
 use ir::{Attrs, Error, FlatNode, Grad, Graph, Meaning, Mesh, Monoid, Op, Result, Site, Slot, Spec, Type};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -115,8 +115,8 @@ impl Exchange for InTime<'_> {
         ty.shape.dims_mut()[cut.to] /= cut.parts;
         Ok(Mark::Take(cut.to).push(g, whole, ty, site))
     }
-    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, zigzag: Zigzag, site: Site) -> Result<Slot> {
-        self.0.reorder(g, x, dim, zigzag, site)
+    fn reorder(&self, g: &mut Graph, x: Slot, dim: usize, order: Order, site: Site) -> Result<Slot> {
+        self.0.reorder(g, x, dim, order, site)
     }
     fn zeros(&self, g: &mut Graph, ty: &Type, site: Site) -> Result<Slot> {
         self.0.zeros(g, ty, site)
@@ -195,7 +195,7 @@ pub fn in_time(spec: &Spec) -> Spec {
     Spec {
         dims: spec.dims.iter().map(|d| d.iter().map(up).collect()).collect(),
         partial: spec.partial.iter().map(|(a, how)| (a + 1, *how)).collect(),
-        zigzag: spec.zigzag.iter().map(|(a, period)| (a + 1, *period)).collect(),
+        dealt: spec.dealt.iter().map(|(a, deal)| (a + 1, *deal)).collect(),
     }
 }
 /// The same over ranks alone.
@@ -204,7 +204,7 @@ pub fn out_of_time(spec: &Spec) -> Spec {
     Spec {
         dims: spec.dims.iter().map(|d| d.iter().filter_map(down).collect()).collect(),
         partial: spec.partial.iter().filter_map(|(a, how)| down(a).map(|a| (a, *how))).collect(),
-        zigzag: spec.zigzag.iter().filter_map(|(a, period)| down(a).map(|a| (a, *period))).collect(),
+        dealt: spec.dealt.iter().filter_map(|(a, deal)| down(a).map(|a| (a, *deal))).collect(),
     }
 }
 /// The mesh of ranks with the axis of microbatches.
