@@ -10,7 +10,7 @@
 //!                                                   admit
 //! ```
 //!
-//! Decisions are pure ([`batcher`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
+//! Decisions are pure ([`batcher`], [`margin`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
 
 pub mod answer;
 pub mod app;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -68,6 +68,17 @@ impl Drop for SocketFile {
     }
 }
 
+/// Connections that wait to be accepted at most. Further ones are not answered, and clients try again after a second.
+const BACKLOG: u32 = 4096;
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that starts again finds its port free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// A socket at this path, in place of one that a server has left that is gone.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let bound = UnixListener::bind(path);
@@ -88,7 +99,7 @@ impl Server {
     pub async fn bind(app: Arc<App>, addresses: &[SocketAddr], tls: Option<TlsAcceptor>) -> io::Result<Server> {
         let mut listeners = Vec::new();
         for address in addresses {
-            let bound = TcpListener::bind(address).await;
+            let bound = bind(*address);
             listeners.push(bound.map_err(|e| io::Error::new(e.kind(), format!("{address}: {e}")))?);
         }
         Ok(Server { app, listeners, tls, unix: None })

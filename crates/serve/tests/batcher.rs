@@ -288,14 +288,34 @@ fn what_would_come_too_late_is_refused() {
     assert!(admit(&policy, &load, ONE).is_ok(), "it joins the batch that gathers");
     assert!(admit(&policy, &Load { rows: 7, ..load }, ONE).is_ok());
     let full = admit(&policy, &Load { rows: 8, ..load }, ONE).unwrap_err();
-    assert_eq!(full.retry_us, 10_000 + 2 * 11_000 - 25_000, "that batch is full: it would be the next one");
+    assert_eq!(full.retry_us, 10_000 + 2 * 11_000 - 22_500, "that batch is full: it would be the next one");
     assert!(admit(&policy, &load, Asked { rows: 16, bytes: 0 }).is_err(), "it is as long as two batches");
     let varied = |us, spread_us, rows| Load { batch: FullBatch { us, spread_us, rows: 8 }, rows, ..load };
     assert!(admit(&policy, &varied(11_000, 2_000, 1), ONE).is_err(), "it may take 2 ms longer");
     assert!(admit(&policy, &varied(1_000, 2_000, 64), ONE).is_err(), "nine batches: 9 ms and three times 2 ms");
     assert!(admit(&policy, &varied(1_000, 1_100, 64), ONE).is_ok(), "not all of them are slow at once");
     assert!(admit(&policy, &Load { others_us: 5_000, ..load }, ONE).is_err(), "another model runs first");
-    assert!(admit(&policy, &Load { front_us: 3_000, ..load }, ONE).is_err(), "the front end is late, in and out");
+    assert!(admit(&policy, &Load { front_us: 3_000, ..load }, ONE).is_err(), "the front end is late");
+    assert!(
+        admit(&policy, &Load { waited_us: 1_000, out_us: 1_000, ..load }, ONE).is_err(),
+        "so are the ways in and out"
+    );
+}
+
+#[test]
+fn the_margin_leaves_room_for_three_batches() {
+    let policy = Policy::default(); // 25 ms
+    let batch = FullBatch { us: 2_000, spread_us: 0, rows: 8 };
+    let load = |rows, margin_us| Load { requests: rows, rows, running_us: 2_000, batch, margin_us, ..Load::default() };
+    let is_refusable = |rows, margin_us| admit(&policy, &load(rows, margin_us), ONE).map(|a| a.is_refusable).ok();
+    assert_eq!(is_refusable(72, 0), Some(true), "22 ms");
+    assert_eq!(is_refusable(72, 1_000), None);
+    assert_eq!(is_refusable(64, 1_000), Some(true), "20 ms");
+    assert_eq!(is_refusable(15, 25_000), Some(false), "the running batch, a full one, and its own");
+    assert_eq!(is_refusable(16, 25_000), None);
+    // A target that has no room for three batches is not narrowed.
+    let slow = Load { batch: FullBatch { us: 10_000, ..batch }, rows: 1, ..load(1, 20_000) };
+    assert_eq!(admit(&policy, &slow, ONE).map(|a| a.is_refusable), Ok(false));
 }
 
 #[test]

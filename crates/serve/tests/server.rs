@@ -130,10 +130,7 @@ fn bad_requests_say_what_is_wrong() {
         (tensor(json!([0, 4]), "FP32", json!([])), "batch is 0"),
         (tensor(json!([1, 4]), "FP32", json!(["a", 2, 3, 4])), "is no FP32"),
         (json!({ "inputs": [] }), "input \"x\" is missing"),
-        (
-            json!({ "inputs": [{ "name": "x", "shape": [1, 4], "datatype": "FP32" }] }),
-            "either data or binary_data_size",
-        ),
+        (json!({ "inputs": [{ "name": "x", "shape": [1, 4], "datatype": "FP32" }] }), "one of data, binary_data_size"),
         (json!(7), "the request is not what the protocol asks"),
         (with("timeout", json!(-5)), "the parameter timeout must be a non-negative integer"),
         (with("priority", json!("high")), "the parameter priority must be a non-negative integer"),
