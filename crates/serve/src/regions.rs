@@ -114,7 +114,7 @@ impl Regions {
         self.directory.is_some()
     }
     fn directory(&self) -> Answered<&Path> {
-        let off = || Failure::invalid("shared memory is off: start the server with --shared-memory");
+        let off = || Failure::not_found("shared memory is off: start the server with --shared-memory");
         self.directory.as_deref().ok_or_else(off)
     }
 
@@ -168,13 +168,17 @@ impl Regions {
         let regions = self.regions.read();
         match name {
             None => Ok(regions.values().cloned().collect()),
-            Some(name) => regions.get(name).cloned().map(|region| vec![region]).ok_or_else(|| missing(name)),
+            Some(name) => {
+                let missing = || Failure::not_found(missing(name));
+                regions.get(name).cloned().map(|region| vec![region]).ok_or_else(missing)
+            }
         }
     }
     /// The place of a tensor.
     pub fn slot(&self, tensor: &str, region: &str, offset: u64, byte_size: u64) -> Answered<Slot> {
         self.directory()?;
-        let region = self.regions.read().get(region).cloned().ok_or_else(|| missing(region))?;
+        let missing = || Failure::invalid(missing(region));
+        let region = self.regions.read().get(region).cloned().ok_or_else(missing)?;
         let is_inside = offset.checked_add(byte_size).is_some_and(|end| end <= region.byte_size);
         let byte_size = usize::try_from(byte_size).ok().filter(|_| is_inside).ok_or_else(|| {
             let (name, len) = (&region.name, region.byte_size);
@@ -189,8 +193,8 @@ impl Regions {
     }
 }
 
-fn missing(name: &str) -> Failure {
-    Failure::invalid(format!("there is no shared memory region {name:?}"))
+fn missing(name: &str) -> String {
+    format!("there is no shared memory region {name:?}")
 }
 
 #[cfg(test)]

@@ -115,7 +115,8 @@ fn hostile_regions_are_refused_and_the_server_goes_on() {
     let (_other, options) = repository();
     let off = Running::start(options);
     let reply = region(&off, "a", "register", &json!({ "key": "/in", "byte_size": 1 }));
-    assert!(reply.status == 400 && String::from_utf8_lossy(&reply.body).contains("--shared-memory"));
+    assert!(reply.status == 404 && String::from_utf8_lossy(&reply.body).contains("--shared-memory"));
+    assert_eq!(server.get("/v2/systemsharedmemory/region/other/status").status, 404);
 }
 
 #[test]
