@@ -64,8 +64,6 @@ pub struct Options {
     pub is_logging: bool,
     /// Keys that clients need; none: any client may ask.
     pub keys: Option<Keys>,
-    /// Keeps the threads that run models from sleeping: called while an engine expects a request.
-    pub keep_awake: Option<fn()>,
     /// Where files are that clients may register as shared memory, `/dev/shm`; none: they may not.
     pub shared_memory: Option<PathBuf>,
 }
@@ -92,7 +90,6 @@ impl Default for Options {
             connections_max: 4096,
             is_logging: false,
             keys: None,
-            keep_awake: None,
             shared_memory: None,
         }
     }
@@ -133,7 +130,7 @@ impl App {
     pub fn new(options: Options) -> std::io::Result<App> {
         let count = options.replicas.max(1);
         let front = Arc::new(Front::default());
-        let start = |lane| Engine::start(lane, options.is_pinned.then_some(count), front.clone(), options.keep_awake);
+        let start = |lane| Engine::start(lane, options.is_pinned.then_some(count), front.clone());
         let engines: Vec<Engine> = (0..count).map(start).collect::<std::io::Result<_>>()?;
         let engines = Arc::new(engines);
         let warm = {

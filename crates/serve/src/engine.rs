@@ -98,18 +98,9 @@ const PATROL_MANY: usize = 64;
 /// but this often.
 const PATROL_MANY_US: u64 = 2_000;
 
-/// How long an engine looks for the next request before it sleeps, at least: longer than a client of the same machine takes
-/// to read an answer and to ask again.
+/// How long an engine looks for the next request before it sleeps: longer than a client of the same machine takes to read
+/// an answer and to ask again.
 const LOOK_US: u64 = 200;
-/// It looks for longer after a batch that took long, whose requests are larger and whose threads sleep deeper: for one of so
-/// many parts of what the batch took,
-const LOOK_PARTS: u64 = 20;
-/// up to this.
-const LOOK_MAX_US: u64 = 1_000;
-/// How often the threads of the model are kept from sleeping meanwhile: they look for work for longer than this.
-const AWAKE_US: u64 = 100;
-/// Only those of a model that takes this long.
-const AWAKE_MIN_US: u64 = 1_000;
 /// How often models that were unloaded are looked for while no request comes.
 const IDLE_PATROL: Duration = Duration::from_secs(1);
 
@@ -121,14 +112,8 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors. `keep_awake` keeps the
-    /// threads that run models from sleeping for a while.
-    pub fn start(
-        lane: usize,
-        parts: Option<usize>,
-        front: Arc<Front>,
-        keep_awake: Option<fn()>,
-    ) -> std::io::Result<Engine> {
+    /// Starts an engine; `lane` is its number. With `parts` it stays on its part of the processors.
+    pub fn start(lane: usize, parts: Option<usize>, front: Arc<Front>) -> std::io::Result<Engine> {
         let (sender, receiver) = sync_channel(CHANNEL_MAX);
         let (orders, compiler) = channel::<Order>();
         let shared = Arc::new(Shared::default());
@@ -146,8 +131,6 @@ impl Engine {
                 queues: HashMap::new(),
                 next_id: 0,
                 ran_us: 0,
-                took_us: 0,
-                keep_awake,
                 busy_since_us: None,
                 patrolled_us: 0,
             };
@@ -320,10 +303,6 @@ struct State {
     next_id: u64,
     /// When the last batch ended, or when a request was announced.
     ran_us: u64,
-    /// What the model took in the last batch.
-    took_us: u64,
-    /// Keeps the threads that run models from sleeping.
-    keep_awake: Option<fn()>,
     /// When the last batch ended, if the engine has not waited since: what lies between two batches is part of their cost.
     busy_since_us: Option<u64>,
     patrolled_us: u64,
@@ -369,38 +348,21 @@ impl State {
 
     /// Looks for a message before the thread sleeps: to wake it costs more than a small model. Other threads go first.
     fn look(&self, receiver: &Receiver<Message>) -> Option<Message> {
-        let mut woken_us = self.ran_us;
-        loop {
-            let now = now_us();
-            if now >= self.ran_us + (self.took_us / LOOK_PARTS).clamp(LOOK_US, LOOK_MAX_US) {
-                return None;
-            }
+        let until = self.ran_us + LOOK_US;
+        while now_us() < until {
             match receiver.try_recv() {
                 Ok(message) => return Some(message),
                 Err(_) => std::thread::yield_now(),
             }
-            if now >= woken_us + AWAKE_US {
-                self.wake();
-                woken_us = now;
-            }
         }
-    }
-
-    /// Keeps the threads of a model that runs for long from sleeping. Those of a small one cost more than they save.
-    fn wake(&self) {
-        if let Some(keep_awake) = self.keep_awake.filter(|_| self.took_us >= AWAKE_MIN_US) {
-            keep_awake();
-        }
+        None
     }
 
     /// Whether to go on.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Stop => return false,
-            Message::Soon => {
-                self.wake();
-                self.ran_us = now_us();
-            }
+            Message::Soon => self.ran_us = now_us(),
             Message::Job(job) => self.enqueue(job),
             Message::Order(order) => {
                 if self.queue(&order.served).ordered.insert(order.sizes.clone()) {
@@ -507,7 +469,7 @@ impl State {
             }
             match plan.step {
                 Step::Run(batch) => {
-                    self.took_us = execute(queue, &batch, &self.to, self.busy_since_us);
+                    execute(queue, &batch, &self.to, self.busy_since_us);
                     self.ran_us = now_us();
                     self.busy_since_us = Some(self.ran_us);
                     return Step::Run(batch);
@@ -528,9 +490,8 @@ impl Queue {
     }
 }
 
-/// Runs a batch and answers its requests; returns how long the model took. The batch costs what passes since
-/// `busy_since_us`, if that is stated.
-fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Option<u64>) -> u64 {
+/// Runs a batch and answers its requests. It costs what passes since `busy_since_us`, if that is stated.
+fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Option<u64>) {
     let shared = &to.shared;
     let jobs: Vec<Box<Job>> = batch.ids.iter().filter_map(|id| queue.jobs.remove(id)).collect();
     let program = queue.programs.get(batch.group, batch.size).expect("a batch has a program").clone();
@@ -594,5 +555,4 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Opti
     lane.target_us.store(queue.batcher.target_us(), Relaxed);
     shared.step_since_us.store(0, Relaxed);
     shared.busy_until_us.store(0, Relaxed);
-    done - joined
 }

@@ -133,17 +133,6 @@ fn imported(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     paths.iter().map(one).collect()
 }
 
-/// Whether models run on the CPU.
-fn is_on_cpu(o: &Options) -> bool {
-    let own = std::env::var("TALWEG_DEVICE").ok().filter(|_| o.device.is_empty());
-    o.device.iter().chain(&own).all(|device| device.starts_with("cpu"))
-}
-
-/// Has the threads of the CPU look for work again.
-fn keep_awake() {
-    cpu::pool::parallel_for(cpu::pool::threads(), &|_| {});
-}
-
 fn options(o: &Options) -> Result<serve::Options> {
     let latency = seconds(o.latency_ms / 1e3, "--latency-ms")?;
     let keys = match &o.keys {
@@ -182,7 +171,6 @@ fn options(o: &Options) -> Result<serve::Options> {
         cache_bytes: o.cache_mb << 20,
         is_logging: o.access_log,
         keys,
-        keep_awake: is_on_cpu(o).then_some(keep_awake as fn()),
         shared_memory: o.shared_memory.then(|| PathBuf::from("/dev/shm")),
         ..serve::Options::default()
     })
