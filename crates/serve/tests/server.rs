@@ -186,8 +186,10 @@ fn the_server_describes_itself() {
         let path = path.replace("{name}", "mlp").replace("{version}", "1");
         for method in operations.as_object().unwrap().keys() {
             // Questions without a body are bad, but the path is there.
-            let status = server.send(&method.to_uppercase(), &path, &[], b"").status;
-            assert!(matches!(status, 200 | 400 | 503), "{method} {path}: {status}");
+            let reply = server.send(&method.to_uppercase(), &path, &[], b"");
+            // So are regions of shared memory, of which there are none.
+            let is_region = reply.status == 404 && String::from_utf8_lossy(&reply.body).contains("shared memory");
+            assert!(matches!(reply.status, 200 | 400 | 503) || is_region, "{method} {path}: {}", reply.status);
         }
     }
     assert!(String::from_utf8(server.get("/").body).unwrap().contains("Try a model"));
