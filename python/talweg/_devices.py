@@ -54,6 +54,7 @@ class colocate_with:
 
     A variable is colocated with its updates and its optimizer state without it.
 
+    >>> x = tw.ones(3)
     >>> with tw.colocate_with(x):
     ...     y = x * 2
     """
