@@ -68,7 +68,7 @@ pub fn guard(lowered: &mut Lowered) {
         };
         let written = written(r);
         let writes = |k: &Kernel| {
-            let is_put = k.args.contains(&Arg::Report) && waits(k);
+            let is_put = waits(k) && (k.args.contains(&Arg::Report) || !k.maps.is_empty());
             !k.is_move && !is_put && k.args.iter().any(|a| matches!(a, Arg::Value(s) if written.contains(s)))
         };
         lists.into_iter().flatten().filter(|k| writes(k)).for_each(guarded);

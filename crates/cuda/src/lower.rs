@@ -188,7 +188,10 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         }
         return Ok(Some(Code::Scan(Box::new(ScanCode::new(n, &args, &outs, gpu)?))));
     }
-    let own = || kernels::kernels(n, &args, &outs, gpu.capability.0, read(fused, &outs)).map(Code::Kernels);
+    let own = || {
+        kernels::kernels(n, &args, &outs, gpu.capability.0, [read(fused, &outs), given(fused, &args)])
+            .map(Code::Kernels)
+    };
     if claim(n.op.name).is_some_and(|c| c.is_kernel_first || (c.is_kernel_better)(&n.attrs, &args, &outs))
         && let Some(code) = own()
     {
@@ -230,6 +233,12 @@ fn read(fused: &Fused, outs: &[Operand]) -> u32 {
     let results = fused.results();
     let is_read = |s: Slot| results.contains(&s) || fused.regions.iter().any(|r| r.reads().contains(&s));
     outs.iter().enumerate().fold(0, |bits, (i, o)| bits | u32::from(is_read(o.slot)) << i)
+}
+
+/// The operands that nothing of the run computes; a bit each.
+fn given(fused: &Fused, args: &[Operand]) -> u32 {
+    let is_given = |o: &Operand| matches!(fused.graph.node(o.slot).op.meaning, Meaning::Input | Meaning::Const);
+    args.iter().take(32).enumerate().fold(0, |bits, (i, o)| bits | u32::from(is_given(o)) << i)
 }
 
 /// True if nothing but loops reads a value.
@@ -310,9 +319,9 @@ impl<'a> Lowering<'a> {
         let Some((_, args, outs)) = fused.call(gemm) else { unreachable!("a GEMM is a call") };
         let (y, behind) = (&outs[0], gemm + 1..wave.end);
         if own == OwnGemm::Gemv {
-            let before = (wave.start < gemm).then_some(wave.start).and_then(|r| self.a_loop(r));
+            let made = (wave.start < gemm).then_some(wave.start).and_then(|r| self.a_loop(r));
             let behind = (!behind.is_empty()).then_some(behind.start).and_then(|r| self.a_loop(r));
-            return vec![gemv::lower(&gemv::Chain { graph, before, args: &args, y, behind, is_later })];
+            return vec![gemv::lower(&gemv::Chain { graph, before: made, args: &args, y, behind, is_later })];
         }
         let extreme = (!behind.is_empty()).then(|| fuse_launches::extreme(fused, behind.clone(), y)).flatten();
         let takes = match &extreme {
@@ -376,8 +385,15 @@ impl<'a> Lowering<'a> {
         if !is_one || is_made(index.slot) || args[3..].iter().any(|m| is_made(m.slot)) {
             return None;
         }
-        let call =
-            kernels::Call { attrs: &n.attrs, args: &args, outs: &outs, major: self.major, put: Some(&index), read: 1 };
+        let call = kernels::Call {
+            attrs: &n.attrs,
+            args: &args,
+            outs: &outs,
+            major: self.major,
+            put: Some(&index),
+            read: 1,
+            given: 0,
+        };
         kernels::attention::attention(&call)
     }
 

@@ -10,7 +10,7 @@ use crate::dnn::backend::Ready;
 use crate::driver::context::{Blame, Context, Function, failed};
 use crate::driver::memsets::{self, SLOT};
 use crate::emit::kernels::Operand;
-use crate::emit::{Arg, Kernel};
+use crate::emit::{Arg, Kernel, Tiles};
 use crate::library::cublas::{CublasGemm, Gemm, WORKSPACE};
 use crate::library::{cufft, nccl};
 use crate::lower::{Code, Lowered};
@@ -44,6 +44,7 @@ enum Task {
         grid: u32,
         block: u32,
         shared: u32,
+        maps: Vec<(Tiles, Address)>,
         args: SmallVec<[Value; 8]>,
         is_table: bool,
         is_move: bool,
@@ -279,12 +280,14 @@ impl Compiled {
         let at = |s: &Address| bases[s.base as usize] + s.offset as u64;
         for t in &self.tasks[which] {
             match t {
-                Task::Launch { f, grid, block, shared, args, is_table, is_move } => {
+                Task::Launch { f, grid, block, shared, maps, args, is_table, is_move } => {
                     let mut args: SmallVec<[u64; 16]> =
                         args.iter().map(|a| if let Value::At(s) = a { at(s) } else { a.number() }).collect();
                     let is_there = *is_move && args.chunks_exact(2).all(|pair| pair[0] == pair[1]);
                     if !is_there {
-                        self.context.launch(*f, [*grid, *block, *shared], &mut args, *is_table)?;
+                        let maps = maps.iter().map(|(m, s)| self.context.tensor_map(m, at(s)));
+                        let mut maps = maps.collect::<Result<SmallVec<[_; 2]>>>()?;
+                        self.context.launch(*f, [*grid, *block, *shared], &mut maps, &mut args, *is_table)?;
                     }
                 }
                 Task::Gemm { gemm, at: given, slot } => {
@@ -434,10 +437,14 @@ fn launch(context: &Context, lowered: &Lowered, region: usize, k: &Kernel, f: Fu
         (None, Arg::Status, _) => Value::Number(context.status),
         (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
     });
-    let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
+    let maps = k.maps.iter().map(|&m| {
+        let at = lowered.plan.address(m.slot);
+        (m, Address { offset: at.offset + m.offset, ..at })
+    });
+    let (maps, args, is_table, is_move) = (maps.collect(), args.collect(), k.is_table, k.is_move);
     let (grid, block, shared) = (k.grid, k.block, k.shared);
     context.allow_shared(f, shared)?;
-    Ok(Task::Launch { f, grid, block, shared, args, is_table, is_move })
+    Ok(Task::Launch { f, grid, block, shared, maps, args, is_table, is_move })
 }
 
 impl Value {

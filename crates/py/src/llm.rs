@@ -291,6 +291,7 @@ impl PyEvents {
                 Some((None, text, 0.0, Vec::new(), Some(reason.name()), (u.prompt, u.cached, u.generated)))
             }
             Some(Event::Failed(e)) => return Err(value_error(&e)),
+            Some(Event::Refused) => return Err(value_error("the request was refused")),
         })
     }
     /// Ends the request.

@@ -6,6 +6,7 @@ use crate::device::Properties;
 use crate::dnn::Network;
 use crate::dnn::backend::{Dnn, Ready};
 use crate::driver::nvrtc;
+use crate::emit::Tiles;
 use crate::flags::{self, Flag, is_on};
 use crate::library::cublas::{Blas, TunedAlgorithms, WORKSPACE};
 use crate::memory::pool::Pool;
@@ -559,12 +560,51 @@ impl Context {
         done.map_err(|e| failed(&format!("{}: {value} for {what:?}", self.name), e))
     }
 
-    /// Puts a launch of so many blocks, threads of each and bytes of shared memory on the stream; every
-    /// argument is eight bytes, or all are one table of such.
-    pub fn launch(&self, f: Function, [grid, block, shared]: [u32; 3], args: &mut [u64], is_table: bool) -> Result<()> {
+    /// What the GPU's copy engine needs to know of a matrix at an address: rows of 128 bytes of a tile have their pieces
+    /// of 16 bytes exchanged in shared memory.
+    pub fn tensor_map(&self, m: &Tiles, at: u64) -> Result<sys::CUtensorMap> {
+        use sys::{
+            CUtensorMapDataType as Data, CUtensorMapFloatOOBfill as Outside, CUtensorMapInterleave as Interleave,
+        };
+        use sys::{CUtensorMapL2promotion as Promotion, CUtensorMapSwizzle as Swizzle};
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        let (sizes, tile) = (m.sizes.map(|n| n as u64), m.tile.map(|n| n as u32));
+        let (step, each) = (m.step as u64, [1u32; 2]);
+        // SAFETY: the arrays have as many elements as the map has dimensions, and live until the call returns.
+        let done = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut map,
+                Data::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+                2,
+                at as *mut c_void,
+                sizes.as_ptr(),
+                &raw const step,
+                tile.as_ptr(),
+                each.as_ptr(),
+                Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                Outside::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        done.result().map_err(|e| failed(&format!("{}: a tensor map of {m:?}", self.name), e))?;
+        Ok(map)
+    }
+
+    /// Puts a launch of so many blocks, threads of each and bytes of shared memory on the stream. Tensor maps come first;
+    /// every other argument is eight bytes, or all are one table of such.
+    pub fn launch(
+        &self,
+        f: Function,
+        [grid, block, shared]: [u32; 3],
+        maps: &mut [sys::CUtensorMap],
+        args: &mut [u64],
+        is_table: bool,
+    ) -> Result<()> {
         let count = if is_table { 1 } else { args.len() };
-        let mut list: smallvec::SmallVec<[*mut c_void; 16]> =
-            (0..count).map(|i| args.as_mut_ptr().wrapping_add(i).cast::<c_void>()).collect();
+        let maps = maps.iter_mut().map(|m| (&raw mut *m).cast::<c_void>());
+        let args = (0..count).map(|i| args.as_mut_ptr().wrapping_add(i).cast::<c_void>());
+        let mut list: smallvec::SmallVec<[*mut c_void; 16]> = maps.chain(args).collect();
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],

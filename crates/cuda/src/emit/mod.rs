@@ -56,6 +56,21 @@ pub enum Arg {
     Status,
 }
 
+/// A matrix of 16-bit elements whose tiles a kernel copies to shared memory: a parameter before its pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    /// The value.
+    pub slot: Slot,
+    /// Its first byte, counted from the value's.
+    pub offset: usize,
+    /// Elements of a line, which lie one after the other, and lines.
+    pub sizes: [usize; 2],
+    /// Bytes from a line to the next.
+    pub step: usize,
+    /// Elements of a tile's line, and its lines.
+    pub tile: [usize; 2],
+}
+
 /// A kernel with its launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -67,6 +82,8 @@ pub struct Kernel {
     pub block: u32,
     /// Bytes of shared memory beside what the text declares.
     pub shared: u32,
+    /// Matrices that are copied by tiles.
+    pub maps: Vec<Tiles>,
     /// Arguments.
     pub args: Vec<Arg>,
     /// They are one parameter, a table of pointers.
@@ -78,7 +95,8 @@ pub struct Kernel {
 impl Kernel {
     /// A kernel of so many blocks of so many threads.
     pub fn new(source: String, grid: usize, block: usize, args: Vec<Arg>) -> Kernel {
-        Kernel { source, grid: grid as u32, block: block as u32, shared: 0, args, is_table: false, is_move: false }
+        let (grid, block, maps) = (grid as u32, block as u32, Vec::new());
+        Kernel { source, grid, block, shared: 0, maps, args, is_table: false, is_move: false }
     }
     /// Lets so many neighboring blocks run together and see each other's shared memory.
     pub fn spread_over_clusters(&mut self, blocks: usize) {

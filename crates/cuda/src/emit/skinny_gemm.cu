@@ -1,25 +1,30 @@
-// What products of few rows use: barriers that count threads, copies of weights to shared memory, and
-// the products of matrices that lie there (rows of 128 bytes, whose pieces of 16 are exchanged by their
-// row), which a group of four warps asks for and waits for.
+// What skinny GEMMs use: barriers that count arrivals and bytes, copies of tiles to shared memory by tensor maps, and
+// products of matrices that lie there (rows of 128 bytes, whose pieces of 16 are exchanged by their row), which a
+// group of four warps asks for and waits for.
+struct alignas(128) TensorMap { unsigned long long words[16]; };
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-FN void barrier_of(unsigned long long* b, int threads) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_at(b)), "r"(threads) : "memory");
+FN void barrier_of(unsigned long long* b, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_at(b)), "r"(arrivals) : "memory");
 }
 FN void barrier_arrive(unsigned long long* b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_at(b)) : "memory");
 }
-FN void bring_weights(unsigned to, const void* from) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
+// A tile of rows, and one of weights, which no one reads again soon.
+FN void bring_rows(unsigned to, const TensorMap* map, int x, int y, unsigned long long* b) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+        :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(shared_at(b)) : "memory");
 }
-// What has arrived may be multiplied from here on.
-FN void bring_seen() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+FN void bring_weights(unsigned to, const TensorMap* map, int x, int y, unsigned long long* b) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3}], [%4], %5;"
+        :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(shared_at(b)), "l"(0x12f0000000000000ull) : "memory");
+}
 FN unsigned long long matrix_at(unsigned at) {
     return (unsigned long long)(at >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 FN void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-FN void products_wait() {
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
+FN void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> FN void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
 FN float2 of_block(const float2* at, int n) {
     unsigned there;
     float2 v;

@@ -1,11 +1,12 @@
-//! Products of few rows with a large matrix, as in writing several texts word by word: as fast as the
-//! matrix can be read, which begins before the rows are known.
+//! Skinny GEMMs: up to 64 rows by a K-major weight matrix, as in a decode step of a batch. The weights are read once,
+//! and the first of them before the launch that computes the rows has ended.
 //!
-//! A block has 64 columns of the matrix, whose elements lie in memory one after the other, and a part of
-//! their length. Four of its warps bring pieces of both operands to a ring in shared memory, the other four
-//! multiply them there on tensor cores; what the blocks of a cluster have of the same columns is put together
-//! at the end. Loops that take the product (an activation, what is put into caches) are computed as its
-//! elements appear, and so are the places of each row's greatest or least element.
+//! A block has 128 columns (64 where their number is no multiple of 128) and a part of K. One warp copies tiles of both
+//! operands to a ring in shared memory by tensor maps (TMA); a group of four warps multiplies 64 columns by all rows with
+//! `wgmma`. Split-K: the blocks of a cluster add their sums in distributed shared memory. How K is divided depends on the
+//! matrix alone, so that a row's sums have one order whatever the number of rows.
+//!
+//! Loops that take the product (activations, KV-cache writes) run in the epilogue, and so do argmax and argmin.
 
 mod epilogue;
 
@@ -14,28 +15,26 @@ use super::gemv::{Launch, point, taken};
 use super::kernels::Operand;
 use super::partials::rounded;
 use super::scalar::stored;
-use super::{Arg, Kernel};
+use super::{Arg, Kernel, Tiles};
 use epilogue::{Local, Text};
 use ir::{DType, Graph, Meaning};
 use passes::{Loop, Step};
 use std::fmt::Write;
 
-/// Columns of a block, and elements along them that are multiplied at a time.
-const LINES: usize = 64;
+/// Columns of a group of four warps, and elements of K in a stage.
+const GROUP: usize = 64;
 const CHUNK: usize = 64;
-/// Threads of a block: those that multiply and those that bring.
-const BLOCK: usize = 256;
-const WARPS: usize = BLOCK / 32;
-/// Places in the ring: so few that three blocks share a multiprocessor, those of this launch and of the next,
-/// whose weights are on their way already.
-const STAGES: usize = 4;
+/// Bytes of shared memory of a block: two share a multiprocessor, one of this launch and one of the next.
+const SHARED: usize = 113 << 10;
+/// Of those, bytes for barriers and alignment.
+const SHARED_EXTRA: usize = 1024 + 256;
 /// Rows at most, and what their number is rounded up to.
 const ROWS_MAX: usize = 64;
 const ROWS_STEP: usize = 16;
 /// Elements of a matrix that is worth it.
 const LEAST: usize = 1 << 20;
-/// Blocks that run at once, blocks of a cluster at most, and pieces of a column that a block should have.
-const BLOCKS: usize = 256;
+/// Multiprocessors, blocks of a cluster at most, and chunks of K that a block should have.
+const MULTIPROCESSORS: usize = 132;
 const CLUSTER_MAX: usize = 8;
 const CHUNKS_LEAST: usize = 4;
 /// The generation of GPUs that multiplies like this.
@@ -108,7 +107,7 @@ pub fn fits(args: &[Operand], y: &Operand, major: u32) -> bool {
         && row >= inner as isize
         && [step.unsigned_abs(), row.unsigned_abs(), w.layout.offset, x.layout.offset].into_iter().all(is_aligned)
         && inner.is_multiple_of(CHUNK)
-        && columns.is_multiple_of(LINES)
+        && columns.is_multiple_of(GROUP)
         && inner * columns >= LEAST
 }
 
@@ -131,7 +130,12 @@ enum Way<'a> {
 
 /// Bytes of scratch space for the search for an extreme of each row: what is found in the columns of each block.
 pub fn scratch(y: &Operand) -> usize {
-    y.ty.shape.count() / LINES * size_of::<u64>()
+    y.ty.shape.count() / lines(y) * size_of::<u64>()
+}
+
+/// Columns of a block.
+fn lines(y: &Operand) -> usize {
+    if y.ty.shape[1].is_multiple_of(2 * GROUP) { 2 * GROUP } else { GROUP }
 }
 
 fn way<'a>(parts: &'a [Part<'a>], y: &Operand) -> Option<Way<'a>> {
@@ -174,12 +178,41 @@ fn stretches(l: &Loop, y: &Operand) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// Blocks that share the length of a column.
-fn parts(columns: usize, inner: usize) -> usize {
+/// Blocks that K is divided between, for so many tiles of columns: as many as run at once.
+fn parts(tiles: usize, inner: usize) -> usize {
     let chunks = inner / CHUNK;
     let fits = |parts: &usize| chunks.is_multiple_of(*parts) && chunks / parts >= CHUNKS_LEAST;
-    let is_busy = |parts: &usize| columns / LINES * parts <= BLOCKS;
-    [CLUSTER_MAX, 4, 2].into_iter().filter(fits).find(is_busy).unwrap_or(1)
+    let run_at_once = |parts: &usize| tiles * parts <= MULTIPROCESSORS;
+    [CLUSTER_MAX, 4, 2].into_iter().filter(fits).find(run_at_once).unwrap_or(1)
+}
+
+/// The geometry of a launch.
+struct Geometry {
+    /// Rows rounded up, columns of a block, blocks that K is divided between.
+    padded: usize,
+    lines: usize,
+    parts: usize,
+    /// Stages of the ring.
+    stages: usize,
+}
+
+impl Geometry {
+    fn new(y: &Operand, inner: usize) -> Geometry {
+        let (padded, lines) = (y.ty.shape[0].next_multiple_of(ROWS_STEP), lines(y));
+        let stages = (SHARED - SHARED_EXTRA) / ((lines + padded) * CHUNK * 2);
+        Geometry { padded, lines, parts: parts(y.ty.shape[1] / lines, inner), stages }
+    }
+    /// Warps that multiply; one more copies.
+    fn warps(&self) -> usize {
+        self.lines / GROUP * 4
+    }
+    fn threads(&self) -> usize {
+        (self.warps() + 1) * 32
+    }
+    /// Rows whose sums a block of a cluster puts together.
+    fn share(&self) -> usize {
+        self.padded.div_ceil(self.parts)
+    }
 }
 
 /// The kernels.
@@ -195,7 +228,8 @@ fn product(c: &Chain) -> Kernel {
     let (x, w, dtype) = (&c.args[0], &c.args[1], c.y.ty.dtype);
     let ([rows, columns], ty) = ([c.y.ty.shape[0], c.y.ty.shape[1]], stored(dtype));
     let inner = w.ty.shape[0];
-    let (padded, parts) = (rows.next_multiple_of(ROWS_STEP), parts(columns, inner));
+    let s = Geometry::new(c.y, inner);
+    let (padded, lines, parts) = (s.padded, s.lines, s.parts);
     let way = match &c.behind {
         Behind::Loops(parts) => way(parts, c.y).expect("it was asked before"),
         Behind::Extreme { is_least, .. } => Way::Extreme(*is_least),
@@ -204,8 +238,9 @@ fn product(c: &Chain) -> Kernel {
     // A matrix that nothing of this run has written can be read before the launch before has ended.
     let is_early = c.is_later && matches!(c.graph.node(w.slot).op.meaning, Meaning::Input | Meaning::Const);
     let mut out = Launch::default();
-    out.param(&format!("const {ty}*"), "weights", Arg::Value(w.slot));
-    out.param(&format!("const {ty}*"), "given", Arg::Value(x.slot));
+    for name in ["weights", "rows"] {
+        out.params.push(format!("const __grid_constant__ TensorMap {name}"));
+    }
     let added = c.args.get(2).map(|b| {
         out.param(&format!("const {ty}*"), "bias", Arg::Value(b.slot));
         b.layout.offset
@@ -214,34 +249,37 @@ fn product(c: &Chain) -> Kernel {
         let plus = added.map_or(String::new(), |offset| format!(" + get(bias[{offset} + {column}])"));
         format!("{sum}{plus}")
     };
-    let Text { ahead, result } = finish(c, &way, padded / parts, &element, &mut out);
+    let Text { ahead, result } = finish(c, &way, &s, &element, &mut out);
     let mut source = format!("typedef long long idx;\n{}{}", multiply(padded, dtype), out.functions);
     let _ = write!(
         source,
-        "extern \"C\" __global__ void __launch_bounds__({BLOCK}, 3) run({params}) {{\n\
-         constexpr int ROWS = {rows}, PADDED = {padded}, LINES = {LINES}, INNER = {inner}, PARTS = {parts}, STAGES = {STAGES};\n\
-         constexpr int POINTS = {points}, STRETCH = {stretch};\n\
-         constexpr idx STEP = {step}, ROW = {row};\n\
+        "extern \"C\" __global__ void __launch_bounds__({threads}, 2) run({params}) {{\n\
+         constexpr int ROWS = {rows}, PADDED = {padded}, LINES = {lines}, INNER = {inner};\n\
+         constexpr int PARTS = {parts}, STAGES = {stages}, POINTS = {points}, STRETCH = {stretch};\n\
          constexpr bool IS_EARLY = {is_early};\n\
-         const {ty}* const w = weights + {w_offset};\nconst {ty}* const x = given + {x_offset};\n\
-         const auto column = [](int tile, int line) -> idx {{ return tile * POINTS + line % POINTS + line / POINTS * STRETCH; }};\n\
          {body}{ahead}{sync}{result}{wait}}}\n",
         params = out.params.join(", "),
-        points = LINES / count,
+        threads = s.threads(),
+        stages = s.stages,
+        points = lines / count,
         stretch = columns / count,
-        step = w.layout.strides[1],
-        row = x.layout.strides[0],
-        w_offset = w.layout.offset,
-        x_offset = x.layout.offset,
         body = include_str!("few_body.cu"),
         sync = if parts > 1 { "sync_cluster();\n" } else { "__syncthreads();\n" },
         // A block's memory is read until the others are done.
         wait = if parts > 1 { "leave_cluster();\n" } else { "" },
     );
-    let mut kernel = Kernel::new(source, columns / LINES * parts, BLOCK, out.args);
-    let ring = STAGES * (LINES + padded) * CHUNK * 2;
+    let mut kernel = Kernel::new(source, columns / lines * parts, s.threads(), out.args);
+    let map = |o: &Operand, lines: usize, step: isize, tile: usize| Tiles {
+        slot: o.slot,
+        offset: o.offset(),
+        sizes: [inner, lines],
+        step: step.unsigned_abs() * 2,
+        tile: [CHUNK, tile],
+    };
+    kernel.maps = vec![map(w, columns, w.layout.strides[1], lines / count), map(x, rows, x.layout.strides[0], padded)];
+    let ring = s.stages * (lines + padded) * CHUNK * 2;
     // Sums, and what warps see of two rows each.
-    let sums = (padded * (LINES + 4) + WARPS * 2 * LINES) * 4;
+    let sums = (padded * (lines + 4) + s.warps() * 2 * lines) * 4;
     kernel.shared = (ring.max(sums) + 1024) as u32;
     if parts > 1 {
         kernel.spread_over_clusters(parts);
@@ -264,45 +302,15 @@ fn multiply(padded: usize, dtype: DType) -> String {
     )
 }
 
-/// What is done with the sums of a block's `share` of the rows; `element` makes one an element of the product in a
-/// column.
-fn finish(c: &Chain, way: &Way, share: usize, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> Text {
+/// What is done with the sums of a block's share of the rows; `element` makes one an element of the product in a column.
+fn finish(c: &Chain, way: &Way, s: &Geometry, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> Text {
     let result = match way {
-        Way::Local(list) => return epilogue::text(c, list, share, element, out),
-        Way::Plain => whole(c, element, out),
+        Way::Local(list) => return epilogue::text(c, list, s, element, out),
+        Way::Plain => epilogue::whole(c, s, element, out),
         Way::Stretches(l, list) => stretched(c, l, list, element, out),
-        Way::Extreme(is_least) => epilogue::extreme(c, share, *is_least, element, out),
+        Way::Extreme(is_least) => epilogue::extreme(c, s, *is_least, element, out),
     };
     Text { ahead: String::new(), result }
-}
-
-/// The sums are the results.
-fn whole(c: &Chain, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> String {
-    let (dtype, columns) = (c.y.ty.dtype, c.y.ty.shape[1]);
-    out.param(&format!("{}*", stored(dtype)), "y", Arg::Value(c.y.slot));
-    let names = ["x", "y", "z", "w"];
-    let sums: Vec<String> = names.iter().map(|e| format!("s.{e} += more.{e};\n")).collect();
-    let put = |(i, e): (usize, &&str)| {
-        format!("to.at[{i}] = put_{dtype}({});\n", element(&format!("s.{e}"), &format!("at + {i}")))
-    };
-    let puts: Vec<String> = names.iter().enumerate().map(put).collect();
-    format!(
-        "constexpr int SHARE = PADDED * LINES / 4 / PARTS;\n\
-         for (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
-         const int n = part * SHARE + i, row = n / (LINES / 4), line = n % (LINES / 4) * 4;\n\
-         if (row >= ROWS) break;\n\
-         const float4* const from = (const float4*)(all + row * WIDE + line);\n\
-         float4 s = make_float4(0, 0, 0, 0);\n\
-         #pragma unroll\nfor (int k = 0; k < PARTS; k++) {{\n\
-         const float4 more = PARTS > 1 ? of_block(from, k) : *from;\n{sums}}}\n\
-         const idx at = tile * LINES + line;\n\
-         pack<{ty}, 4> to;\n{puts}\
-         *(pack<{ty}, 4>*)(y + {offset} + row * (idx){columns} + at) = to;\n}}\n",
-        sums = sums.concat(),
-        puts = puts.concat(),
-        ty = stored(dtype),
-        offset = c.y.layout.offset,
-    )
 }
 
 /// A loop takes an element of each stretch of a row.
@@ -328,8 +336,8 @@ fn stretched(
          const float* const from = all + row * WIDE + line;\nfloat s = 0;\n\
          #pragma unroll\nfor (int k = 0; k < PARTS; k++) s += PARTS > 1 ? of_block(from, k) : *from;\n\
          return s;\n}};\n\
-         constexpr int SHARE = PADDED * POINTS / PARTS;\n\
-         #pragma unroll 4\nfor (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
+         constexpr int SHARE = (PADDED * POINTS + PARTS - 1) / PARTS;\n\
+         #pragma unroll 4\nfor (int i = threadIdx.x; warp < WARPS && i < SHARE; i += CONSUMERS) {{\n\
          const int n = part * SHARE + i, row = n / POINTS, line = n % POINTS;\n\
          if (row < ROWS) behind(row * (idx)STRETCH + tile * POINTS + line, {}, {call});\n}}\n",
         sums.join(", ")
@@ -371,10 +379,10 @@ mod tests {
 
     #[test]
     fn blocks_share_columns_where_there_are_few() {
-        assert_eq!(parts(3072, 2048), 4);
-        assert_eq!(parts(2048, 8192), 8);
-        assert_eq!(parts(16384, 2048), 1);
-        assert_eq!(parts(64, 192), 1, "three pieces");
+        assert_eq!(parts(3072 / 128, 2048), 4);
+        assert_eq!(parts(2048 / 128, 8192), 8);
+        assert_eq!(parts(16384 / 128, 2048), 1);
+        assert_eq!(parts(1, 192), 1, "three chunks");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The engine: requests in, tokens out, one step at a time. It has no thread; [`super::Handle`] gives it one.
 
+use super::admission::Reading;
 use super::draft::{Drafter, looked_up};
 use super::generation::{Event, Generation, Reason, Sink, Usage};
 use super::guided::{Guided, Masks};
@@ -76,6 +77,8 @@ struct Open {
     stream: TextStream,
     sink: Sink,
     arrived: Instant,
+    /// When the first step read of its prompt.
+    began: Option<Instant>,
     last: Option<Instant>,
     cached: Option<usize>,
     guided: Option<Guided>,
@@ -103,6 +106,8 @@ pub struct Engine {
     stats: Arc<Stats>,
     length_max: usize,
     pace: Option<Pace>,
+    /// What prompts took, by which requests that wait are refused in time.
+    reading: Reading,
     masks: Masks,
     drafter: Option<Drafter>,
     looks_ahead: bool,
@@ -150,6 +155,7 @@ impl Engine {
             stats,
             length_max,
             pace: o.paces_prefill.then(Pace::default),
+            reading: Reading::default(),
             masks: Masks::default(),
             drafter: None,
             looks_ahead: o.looks_ahead.unwrap_or(!is_on_host()),
@@ -222,8 +228,9 @@ impl Engine {
         };
         let id = self.scheduler.add(request).map_err(Error::value)?;
         let stream = TextStream::new(&g.stops, g.keeps_stop);
-        let (arrived, last, cached) = (Instant::now(), None, None);
-        let open = Open { generation: g, stream, sink, arrived, last, cached, guided, is_complete: false, adapter };
+        let (arrived, began, last, cached) = (Instant::now(), None, None, None);
+        let open =
+            Open { generation: g, stream, sink, arrived, began, last, cached, guided, is_complete: false, adapter };
         self.open.insert(id, open);
         Ok(id)
     }
@@ -303,6 +310,16 @@ impl Engine {
         let is_late = |o: &Open| o.generation.timeout.is_some_and(|t| o.arrived.elapsed() > t);
         let late: Vec<RequestId> = self.open.iter().filter(|(_, o)| is_late(o)).map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| self.end(id, Reason::Aborted));
+        // While a slot is free, the next one begins at once, whatever the others took.
+        if !self.scheduler.is_full() {
+            return;
+        }
+        let would_be = |o: &Open| {
+            let within = o.generation.first_within.filter(|_| o.began.is_none());
+            within.is_some_and(|t| self.reading.is_late(o.arrived.elapsed().as_secs_f64(), t.as_secs_f64()))
+        };
+        let late: Vec<RequestId> = self.open.iter().filter(|(_, o)| would_be(o)).map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| self.tell_end(id, Event::Refused));
     }
 
     /// Drafts for the requests that ask for them.
@@ -331,6 +348,7 @@ impl Engine {
                 && o.cached.is_none()
             {
                 o.cached = Some(s.cached());
+                o.began = Some(Instant::now());
                 self.stats.queued.time(o.arrived.elapsed());
                 let prompt = o.generation.prompt.len() as u64;
                 self.stats.prompt_tokens.fetch_add(prompt, Relaxed);
@@ -472,7 +490,10 @@ impl Engine {
         let Some(o) = self.open.get_mut(&id) else { return };
         let now = Instant::now();
         match o.last {
-            None => self.stats.first.time(now - o.arrived),
+            None => {
+                self.stats.first.time(now - o.arrived);
+                o.began.iter().for_each(|b| self.reading.note((now - *b).as_secs_f64()));
+            }
             Some(last) => self.stats.between.time(now - last),
         }
         o.last = Some(now);
@@ -512,8 +533,12 @@ impl Engine {
         (o.sink)(Event::Done { reason, text, usage });
     }
     fn fail(&mut self, id: RequestId, message: String) {
+        self.tell_end(id, Event::Failed(message));
+    }
+    /// Ends a request that gets no text.
+    fn tell_end(&mut self, id: RequestId, why: Event) {
         let Some(mut o) = self.open.remove(&id) else { return };
         self.scheduler.finish(id);
-        (o.sink)(Event::Failed(message));
+        (o.sink)(why);
     }
 }

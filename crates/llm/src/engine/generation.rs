@@ -29,6 +29,8 @@ pub struct Generation {
     pub salt: Vec<u8>,
     /// Ends the request after this time.
     pub timeout: Option<Duration>,
+    /// Refuses the request while it waits, once its first token would come later than this after its arrival.
+    pub first_within: Option<Duration>,
     /// Tokens that are drafted in a step, by the draft model or else by prompt lookup; 0: none.
     pub draft: usize,
     /// The adapter that the text is generated with.
@@ -107,6 +109,8 @@ pub enum Event {
     },
     /// It cannot be continued.
     Failed(String),
+    /// It has waited, and its first token would come too late.
+    Refused,
 }
 
 /// Receives the events of a request; false says that the receiver is gone.

@@ -89,6 +89,10 @@ impl Handle {
         self.admission = Some(Arc::new(Mutex::new(Admission::new(slots, target.as_secs_f64()))));
         self
     }
+    /// Whether first tokens have a target: requests may be refused after they have waited.
+    pub fn has_target(&self) -> bool {
+        self.admission.is_some()
+    }
     /// The model.
     pub fn model(&self) -> &Arc<LanguageModel> {
         &self.model
@@ -111,12 +115,14 @@ impl Handle {
     }
 
     /// Hands a request to the engine.
-    pub fn submit(&self, g: Generation, mut sink: Sink) -> std::result::Result<Ticket, Refused> {
+    pub fn submit(&self, mut g: Generation, mut sink: Sink) -> std::result::Result<Ticket, Refused> {
         let others = self.open.fetch_add(1, Relaxed);
         let mut admitted = None;
         let mut is_refused = others >= self.open_max;
         if let Some(a) = self.admission.as_ref().filter(|_| !is_refused) {
-            admitted = a.lock().admit(others);
+            let mut a = a.lock();
+            admitted = a.admit(self.began.elapsed().as_secs_f64(), others);
+            g.first_within = Some(Duration::from_secs_f64(a.first_within()));
             is_refused = admitted.is_none();
         }
         if is_refused {
@@ -126,12 +132,18 @@ impl Handle {
         let (open, admission, began) = (self.open.clone(), self.admission.clone(), self.began);
         let arrived = Instant::now();
         let counted: Sink = Box::new(move |event| {
+            let now = began.elapsed().as_secs_f64();
             if let Some((a, request)) = admission.as_ref().zip(admitted.take()) {
-                a.lock().note_first(arrived.elapsed().as_secs_f64(), request);
+                match event {
+                    Event::Refused => a.lock().note_refused(now),
+                    _ => a.lock().note_first(now, arrived.elapsed().as_secs_f64(), request),
+                }
             }
-            if matches!(event, Event::Done { .. } | Event::Failed(_)) {
+            if !matches!(event, Event::Token { .. }) {
                 let all = open.fetch_sub(1, Relaxed);
-                admission.iter().for_each(|a| a.lock().note_end(began.elapsed().as_secs_f64(), all));
+                // One that was refused has left no slot free.
+                let ended = admission.iter().filter(|_| event != Event::Refused);
+                ended.for_each(|a| a.lock().note_end(now, all));
             }
             sink(event)
         });

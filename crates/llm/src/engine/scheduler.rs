@@ -153,6 +153,10 @@ impl Scheduler {
     pub fn counts(&self) -> (usize, usize) {
         (self.running.len(), self.waiting.len())
     }
+    /// Whether as many sequences run as may run at once.
+    pub fn is_full(&self) -> bool {
+        self.running.len() >= self.config.sequences_max
+    }
     /// A sequence that is not finished.
     pub fn sequence(&self, id: RequestId) -> Option<&Sequence> {
         self.sequences.get(&id)

@@ -238,6 +238,7 @@ impl Wanted {
             priority: body["priority"].as_i64().unwrap_or(0) as i32,
             salt: body["cache_salt"].as_str().unwrap_or_default().as_bytes().to_vec(),
             timeout,
+            first_within: None,
             draft: within("draft_tokens", size(body, "draft_tokens")?.unwrap_or(draft as u64), DRAFT_MAX)?,
             adapter: None,
             guide: None,

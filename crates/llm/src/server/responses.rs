@@ -358,7 +358,7 @@ impl Writer for Events {
         let (text, end) = match e {
             Event::Token { text, .. } => (text, None),
             Event::Done { reason, text, usage } => (text, Some((reason, usage))),
-            Event::Failed(_) => return true,
+            Event::Failed(_) | Event::Refused => return true,
         };
         let mut parts = match &mut self.calls {
             Some(calls) => calls.push(&text),

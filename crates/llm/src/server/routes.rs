@@ -216,11 +216,16 @@ impl Api {
             Some(penalty) => self.beams(&prompts, &w, penalty).await?,
             None => {
                 let count = all.len();
-                let (from, tickets) = self.submit(all)?;
+                let (mut from, tickets) = self.submit(all)?;
                 if w.streams {
+                    // The status is known with the first event where requests may be refused after they have waited.
+                    let first = if self.generator()?.has_target() { from.recv().await } else { None };
+                    if matches!(first, Some((_, Event::Refused))) {
+                        return Err(Failure::overloaded());
+                    }
                     return Ok(match form {
-                        Form::Choices => streamed(Chunks::new(head, count), from, tickets),
-                        Form::Response(asked) => streamed(responses::Events::new(head, asked), from, tickets),
+                        Form::Choices => streamed(Chunks::new(head, count), first, from, tickets),
+                        Form::Response(asked) => streamed(responses::Events::new(head, asked), first, from, tickets),
                     });
                 }
                 let (done, used) = collect(from, count).await?;
@@ -327,6 +332,7 @@ async fn collect(mut from: Receiver<(usize, Event)>, count: usize) -> Result<Com
                 used.push(usage);
             }
             Event::Failed(e) => return Err(Failure::new(StatusCode::BAD_REQUEST, e)),
+            Event::Refused => return Err(Failure::overloaded()),
         }
     }
     Ok((all, total(&used)))

@@ -32,9 +32,17 @@ struct EventStream<W> {
     is_over: bool,
 }
 
-/// The response that streams an answer.
-pub fn streamed(writer: impl Writer, from: Receiver<(usize, Event)>, tickets: Vec<Ticket>) -> Response {
-    let stream = EventStream { writer, from, _tickets: tickets, ready: VecDeque::new(), is_over: false };
+/// The response that streams an answer, perhaps with an event that has come already.
+pub fn streamed(
+    writer: impl Writer,
+    first: Option<(usize, Event)>,
+    from: Receiver<(usize, Event)>,
+    tickets: Vec<Ticket>,
+) -> Response {
+    let mut stream = EventStream { writer, from, _tickets: tickets, ready: VecDeque::new(), is_over: false };
+    if first.is_some() {
+        stream.take(first);
+    }
     let mut response = Response::new(Body::from_stream(stream));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -42,6 +50,25 @@ pub fn streamed(writer: impl Writer, from: Receiver<(usize, Event)>, tickets: Ve
     // Proxies must not collect events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
+}
+
+impl<W: Writer> EventStream<W> {
+    /// Writes what an event says; none comes any more if there is none.
+    fn take(&mut self, next: Option<(usize, Event)>) {
+        let failure = match next {
+            // The status was sent long ago.
+            Some((_, Event::Failed(e))) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e),
+            Some((_, Event::Refused)) => Failure::overloaded(),
+            Some((index, e)) => {
+                self.is_over = self.writer.take(index, e, &mut self.ready);
+                return;
+            }
+            // The engine is gone, or the reader was too slow.
+            None => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the stream was ended by the server"),
+        };
+        self.writer.fail(&failure, &mut self.ready);
+        self.is_over = true;
+    }
 }
 
 impl<W: Writer> futures_core::Stream for EventStream<W> {
@@ -55,21 +82,10 @@ impl<W: Writer> futures_core::Stream for EventStream<W> {
             if this.is_over {
                 return Poll::Ready(None);
             }
-            let failure = match this.from.poll_recv(context) {
+            match this.from.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
-                // The status was sent long ago.
-                Poll::Ready(Some((_, Event::Failed(e)))) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e),
-                Poll::Ready(Some((index, e))) => {
-                    this.is_over = this.writer.take(index, e, &mut this.ready);
-                    continue;
-                }
-                // The engine is gone, or the reader was too slow.
-                Poll::Ready(None) => {
-                    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the stream was ended by the server")
-                }
-            };
-            this.writer.fail(&failure, &mut this.ready);
-            this.is_over = true;
+                Poll::Ready(next) => this.take(next),
+            }
         }
     }
 }
@@ -143,7 +159,7 @@ impl Writer for Chunks {
                 out.push_back(event(&self.head.chunk(index, Delta::Nothing, &[], Some(reason))));
                 self.used.push(used);
             }
-            Event::Failed(_) => {}
+            Event::Failed(_) | Event::Refused => {}
         }
         if self.used.len() < self.choices.len() {
             return false;

@@ -231,6 +231,7 @@ fn collect(events: impl Iterator<Item = Event>) -> Result<Collected> {
                 return Ok(Collected { text: all + &text, tokens, logprobs, top: tops, reason, usage });
             }
             Event::Failed(e) => return Err(Error::value(e)),
+            Event::Refused => return Err(failed("the request was refused")),
         }
     }
     Err(failed("the engine ended"))
@@ -246,6 +247,7 @@ fn show(events: impl Iterator<Item = Event>) -> Result<(String, String)> {
             Event::Token { text, .. } => (text, None),
             Event::Done { text, usage, .. } => (text, Some(usage)),
             Event::Failed(e) => return Err(Error::value(e)),
+            Event::Refused => return Err(failed("the request was refused")),
         };
         first.get_or_insert_with(|| began.elapsed());
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)?;

@@ -57,9 +57,15 @@ pub struct Call<'a> {
     pub put: Option<&'a Operand>,
     /// The results that something reads; a bit each.
     pub read: u32,
+    /// The operands that nothing of the same run has computed; a bit each.
+    pub given: u32,
 }
 
 impl Call<'_> {
+    /// Whether nothing of the same run has computed an operand.
+    pub fn is_given(&self, operand: usize) -> bool {
+        self.given >> operand & 1 == 1
+    }
     /// Whether something reads a result.
     pub fn is_read(&self, result: usize) -> bool {
         self.read >> result & 1 == 1
@@ -67,8 +73,14 @@ impl Call<'_> {
 }
 
 /// The kernels of a node, or `None` where there are none for it.
-pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32, read: u32) -> Option<Vec<Kernel>> {
-    let c = Call { attrs: &n.attrs, args, outs, major, put: None, read };
+pub fn kernels(
+    n: &FlatNode,
+    args: &[Operand],
+    outs: &[Operand],
+    major: u32,
+    [read, given]: [u32; 2],
+) -> Option<Vec<Kernel>> {
+    let c = Call { attrs: &n.attrs, args, outs, major, put: None, read, given };
     claim(n.op.name).and_then(|row| (row.kernels)(&c))
 }
 

@@ -120,6 +120,21 @@ template <int D, typename C> FN void ask_segment(unsigned to, const Keys<C>& c, 
     }
 }
 
+// Asks the second cache for the first segments of chains: a lane has a row of keys and one of values.
+template <int D, typename C> FN void ask_early(const Keys<C>& c, int chain, int step, int count) {
+    const int row = threadIdx.x % 32;
+    Walk w = walk(c.start, c.end, c.chains, chain, step);
+    for (int n = 0; n < count && w.chain < c.chains; n++) {
+        const int p = w.segment * 32 + row, block = block_at(c, p);
+        if (block >= 0 && p >= c.start) {
+            const long long at = ((long long)block * c.size + p % c.size) * c.row;
+            #pragma unroll
+            for (int i = 0; i < D; i += 64) ask_for(c.k + at + i), ask_for(c.v + at + i);
+        }
+        advance(w, c.start, c.end, c.chains);
+    }
+}
+
 // What a lane has seen of its two heads; its sums are of its own keys.
 template <int D> struct Heads {
     float most[2], sum[2], y[D / 16][4];

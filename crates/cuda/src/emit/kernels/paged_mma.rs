@@ -3,7 +3,7 @@
 use super::paged::decimal;
 use super::{Call, Text};
 use crate::emit::scalar::stored;
-use crate::emit::{Arg, Kernel};
+use crate::emit::{Arg, Kernel, WAIT};
 use ir::DType;
 use passes::Operand;
 
@@ -17,6 +17,9 @@ const BUSY: usize = 512;
 const HEADS_MAX: usize = 8;
 /// Warps of a block that computes whole results.
 const WARPS: usize = 2;
+/// Segments of a warp that come to the second cache while the launch before ends, and blocks that do so.
+const EARLY: usize = 2;
+const EARLY_BLOCKS: usize = 792;
 /// Chains whose partial results a warp reads before it merges them.
 const AHEAD: usize = 8;
 
@@ -78,12 +81,14 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
     let t = names.iter().zip(c.args).fold(Text::new(), |t, (name, o)| t.reads(name, o));
     let blocks = s.tokens * s.heads / s.together;
     if !s.is_split() {
-        let body = format!("const idx work = blockIdx.x;\n{}{}", begin(c, &s)?, whole(c, &s)?);
+        let body = format!("const idx work = blockIdx.x;\n{}{}", begin(c, &s, "warp", WARPS)?, whole(c, &s)?);
         let mut kernels = t.writes("y", y).blocks(blocks, 32 * WARPS, &body)?;
         kernels[0].shared = (WARPS * s.ring()) as u32;
         return Some(kernels);
     }
-    let body = format!("const idx work = blockIdx.x / {};\n{}{}", s.chains, begin(c, &s)?, partial(c, &s)?);
+    let first = format!("blockIdx.x % {}", s.chains);
+    let begin = begin(c, &s, &first, s.chains)?;
+    let body = format!("const idx work = blockIdx.x / {};\n{begin}{}", s.chains, partial(c, &s)?);
     let mut kernels = t.memory("part", "float", Arg::Scratch(0)).blocks(blocks * s.chains, 32, &body)?;
     kernels[0].shared = s.ring() as u32;
     let t = Text::new().reads("sequences", &c.args[4]).reads("positions", &c.args[5]);
@@ -106,13 +111,18 @@ fn bounds(c: &Call) -> Option<String> {
     ))
 }
 
-/// Statements that find the work of a warp and take its queries.
-fn begin(c: &Call, s: &Sizes) -> Option<String> {
+/// Statements that find the work of a warp, which sees chains `first`, `first + step`…, and take its queries. Keys and
+/// values are asked for before the launch before has ended if it is known then where they lie. What that launch writes
+/// is written to the same cache.
+fn begin(c: &Call, s: &Sizes, first: &str, step: usize) -> Option<String> {
+    let is_early = c.major >= 9 && (3..6).all(|i| c.is_given(i));
+    let early = format!("if (blockIdx.x < {EARLY_BLOCKS}) ask_early<{}>(keys, {first}, {step}, {EARLY});\n{WAIT}", s.d);
+    let (wait, early) = if is_early { ("", early) } else { (WAIT, String::new()) };
     let Sizes { heads, d, together, parts, chains, .. } = s;
     let (cache, tables) = (&c.args[1].ty.shape, &c.args[3].ty.shape);
     let ty = stored(c.args[1].ty.dtype);
     Some(format!(
-        "extern __shared__ __align__(128) char memory[];\n\
+        "{wait}extern __shared__ __align__(128) char memory[];\n\
          const idx token = work / {chunks};\n\
          const int chunk = work % {chunks}, head = chunk * {together}, kv = chunk / {parts};\n\
          {bounds}\
@@ -120,6 +130,7 @@ fn begin(c: &Call, s: &Sizes) -> Option<String> {
          const Keys<{ty}> keys = {{k + kv * {d}, v + kv * {d}, tables + (idx)(is_there ? sequence : 0) * {reach},\n\
          {blocks}, {size}, {row}ll, start, end, {chains}}};\n\
          const unsigned ring = shared_at(memory) + warp * {ring};\n\
+         {early}\
          uint2 given[{d} / 16];\n\
          #pragma unroll\n\
          for (int i = 0; i < {d} / 16; i++)\n\

@@ -1,10 +1,10 @@
 //! What happens behind a product of few rows to each row of a block's columns by itself: loops that need nothing
 //! else of the product (heads are turned, keys and values put into caches), and the search for extremes.
 //!
-//! A warp has a row of the block's columns, two beside each other in each lane, and where a point looks at other
+//! A warp has a row of the block's columns, two or four beside each other in each lane, and where a point looks at other
 //! columns as well, the warp's memory has them all.
 
-use super::{BLOCK, Chain, LINES, Part, Put, WARPS};
+use super::{Chain, GROUP, Geometry, Part, Put, lines};
 use crate::emit::access::{index, split};
 use crate::emit::body::{Body, Writer};
 use crate::emit::gemv::{Launch, taken};
@@ -22,6 +22,8 @@ pub struct Local {
     each: usize,
     /// Its loads of the product, and whether a point's is the one it stands on.
     loads: Vec<(usize, bool)>,
+    /// Columns of a block.
+    lines: usize,
 }
 
 impl Local {
@@ -30,23 +32,24 @@ impl Local {
         let [rows, columns] = *y.ty.shape.dims() else { return None };
         let points: usize = l.dims.iter().product();
         let each = points / rows;
-        let fits = points.is_multiple_of(rows) && each.is_multiple_of(LINES) && columns.is_multiple_of(LINES);
+        let lines = lines(y);
+        let fits = points.is_multiple_of(rows) && each.is_multiple_of(GROUP);
         let is_plain = l.producer.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
         if !is_plain || !fits {
             return None;
         }
-        let (mut first, mut loads) = (None, Vec::new());
-        for step in taken(l, y.slot) {
-            let row = columns_of(l, step, [rows, columns])?;
-            let first = *first.get_or_insert(row.first()? / LINES * LINES);
-            let stands = |(n, at): (usize, &usize)| *at == first + n;
-            let is_near = |(n, at): (usize, &usize)| at / LINES == (first + n) / LINES;
-            if !row.iter().enumerate().all(is_near) {
-                return None;
-            }
-            loads.push((step, row.iter().enumerate().all(stands)));
+        let steps = taken(l, y.slot);
+        let seen = steps.iter().map(|&step| columns_of(l, step, [rows, columns])).collect::<Option<Vec<_>>>()?;
+        // The columns that the points stand on, if a load takes them as they lie.
+        let stands = |row: &[usize], first: usize| row.iter().enumerate().all(|(n, at)| *at == first + n);
+        let own = seen.iter().find(|row| stands(row, row[0]) && row[0].is_multiple_of(GROUP));
+        let first = own.map_or(seen.first()?[0] / lines * lines, |row| row[0]);
+        let is_near = |(n, at): (usize, &usize)| at / lines == (first + n) / lines;
+        if !seen.iter().all(|row| row.iter().enumerate().all(is_near)) {
+            return None;
         }
-        first.map(|first| Local { first, each, loads })
+        let loads = steps.into_iter().zip(&seen).map(|(step, row)| (step, stands(row, first))).collect();
+        Some(Local { first, each, loads, lines })
     }
     /// True if a point looks at other columns than its own.
     fn looks_around(&self) -> bool {
@@ -97,23 +100,24 @@ pub struct Text {
     pub result: String,
 }
 
-/// What is done with the sums of a block's `share` of the rows.
+/// What is done with the sums of a block's share of the rows.
 pub fn text(
     c: &Chain,
     parts: &[(&Part, Local)],
-    share: usize,
+    s: &Geometry,
     element: &dyn Fn(&str, &str) -> String,
     out: &mut Launch,
 ) -> Text {
+    let (share, count) = (s.share(), s.lines / 32);
     let looks_around = parts.iter().any(|(_, l)| l.looks_around());
-    let each = share.div_ceil(WARPS);
+    let each = share.div_ceil(s.warps());
     let texts: Vec<PartText> = parts.iter().enumerate().map(|(k, (p, l))| PartText::new(c, k, p, l, out)).collect();
     let (share, rows) = (format!("constexpr int SHARE = {share};\n"), rows(each, AHEAD));
     let asks = |which: &str| texts.iter().map(|t| t.ask(which)).collect::<String>();
     let is_ahead = each <= AHEAD && texts.iter().any(|t| t.asked.is_some());
     let structs = |count: &str| texts.iter().map(|t| t.declare(count)).collect::<String>();
     let (ahead, which) = match is_ahead {
-        true => (format!("{share}{}{rows}{}}}\n", structs(&format!("[{each}][2]")), asks("[i]")), "[i]"),
+        true => (format!("{share}{}{rows}{}}}\n", structs(&format!("[{each}][{count}]")), asks("[i]")), "[i]"),
         false => (share, ""),
     };
     let mut text = String::new();
@@ -122,12 +126,15 @@ pub fn text(
     }
     text += &rows;
     if !is_ahead {
-        text += &(structs("[2]") + &asks(which));
+        text += &(structs(&format!("[{count}]")) + &asks(which));
     }
-    text += &sums(c, element);
+    text += &sums(c, count, element);
     if looks_around {
         // The row before may still be looked at, the one before that no more.
-        text += "float* const seen = beside + i % 2 * LINES;\n*(float2*)(seen + lane * 2) = s;\n__syncwarp();\n";
+        let _ = write!(
+            text,
+            "float* const seen = beside + i % 2 * LINES;\n*(float{count}*)(seen + lane * {count}) = s;\n__syncwarp();\n"
+        );
     }
     texts.iter().for_each(|t| text += &t.take(which));
     Text { ahead, result: text + "}\n" }
@@ -137,50 +144,84 @@ pub fn text(
 fn rows(each: usize, unroll: usize) -> String {
     format!(
         "#pragma unroll {unroll}\nfor (int i = 0; i < {each}; i++) {{\n\
-         const int row = part * SHARE + i * {WARPS} + warp;\n\
-         if (i * {WARPS} + warp >= SHARE || row >= ROWS) break;\n"
+         const int row = part * SHARE + i * WARPS + warp;\n\
+         if (warp == WARPS || i * WARPS + warp >= SHARE || row >= ROWS) break;\n"
     )
 }
 
-/// The elements `s.x` and `s.y` of a row, at the column `at` and the next.
-fn sums(c: &Chain, element: &dyn Fn(&str, &str) -> String) -> String {
-    let mut text = "const float2* const from = (const float2*)(all + row * WIDE + lane * 2);\n\
-         float2 s = make_float2(0, 0);\n\
-         #pragma unroll\nfor (int k = 0; k < PARTS; k++) {\n\
-         const float2 more = PARTS > 1 ? of_block(from, k) : *from;\ns.x += more.x;\ns.y += more.y;\n}\n\
-         const int at = tile * LINES + lane * 2;\n"
-        .to_string();
-    for (k, e) in ["x", "y"].iter().enumerate() {
+/// The names of neighboring elements.
+const NAMES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// So many elements `s.x`, `s.y`… of a row, from the column `at` on, as they are added up.
+fn added(count: usize) -> String {
+    let more: String = NAMES[..count].iter().map(|e| format!("s.{e} += more.{e};\n")).collect();
+    let zeros = vec!["0"; count].join(", ");
+    format!(
+        "const float{count}* const from = (const float{count}*)(all + row * WIDE + lane * {count});\n\
+         float{count} s = make_float{count}({zeros});\n\
+         #pragma unroll\nfor (int k = 0; k < PARTS; k++) {{\n\
+         const float{count} more = PARTS > 1 ? of_block(from, k) : *from;\n{more}}}\n\
+         const int at = tile * LINES + lane * {count};\n"
+    )
+}
+
+/// The same, rounded to the product's type.
+fn sums(c: &Chain, count: usize, element: &dyn Fn(&str, &str) -> String) -> String {
+    let mut text = added(count);
+    for (k, e) in NAMES[..count].iter().enumerate() {
         let sum = element(&format!("s.{e}"), &format!("at + {k}"));
         let _ = writeln!(text, "s.{e} = {};", partials::rounded(&sum, c.y.ty.dtype));
     }
     text
 }
 
+/// The sums are the results.
+pub fn whole(c: &Chain, s: &Geometry, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> String {
+    let (dtype, columns, count) = (c.y.ty.dtype, c.y.ty.shape[1], s.lines / 32);
+    let ty = stored(dtype);
+    out.param(&format!("{ty}*"), "y", Arg::Value(c.y.slot));
+    let put = |(i, e): (usize, &&str)| {
+        format!("to.at[{i}] = put_{dtype}({});\n", element(&format!("s.{e}"), &format!("at + {i}")))
+    };
+    let puts: String = NAMES[..count].iter().enumerate().map(put).collect();
+    format!(
+        "constexpr int SHARE = {share};\n{rows}{added}pack<{ty}, {count}> to;\n{puts}\
+         *(pack<{ty}, {count}>*)(y + {offset} + row * (idx){columns} + at) = to;\n}}\n",
+        share = s.share(),
+        rows = rows(s.share().div_ceil(s.warps()), 4),
+        added = added(count),
+        offset = c.y.layout.offset,
+    )
+}
+
 /// Keeps what wins in each row of a block: a number that is greater the better the element, and the sooner it
 /// comes.
 pub fn extreme(
     c: &Chain,
-    share: usize,
+    s: &Geometry,
     is_least: bool,
     element: &dyn Fn(&str, &str) -> String,
     out: &mut Launch,
 ) -> String {
-    let tiles = c.y.ty.shape[1] / LINES;
+    let (tiles, share, count) = (c.y.ty.shape[1] / s.lines, s.share(), s.lines / 32);
+    let ranks = |(k, e): (usize, &&str)| format!("best = max(best, rank<{is_least}>(s.{e}, at + {k}));\n");
+    let ranks: String = NAMES[..count].iter().enumerate().map(ranks).collect();
     out.param("unsigned long long*", "found", Arg::Scratch(0));
     format!(
         "constexpr int SHARE = {share};\n{rows}{sums}\
-         unsigned long long best = max(rank<{is_least}>(s.x, at), rank<{is_least}>(s.y, at + 1));\n\
+         unsigned long long best = 0;\n{ranks}\
          best = across<Max, 32>(best);\n\
          if (lane == 0) found[row * {tiles} + tile] = best;\n}}\n",
-        rows = rows(share.div_ceil(WARPS), 4),
-        sums = sums(c, element),
+        rows = rows(share.div_ceil(s.warps()), 4),
+        sums = sums(c, count, element),
     )
 }
 
 /// The launch that finds the places `y` of the extremes among those of all blocks.
 pub fn extremes(c: &Chain, y: &Operand) -> Kernel {
-    let (rows, tiles) = (c.y.ty.shape[0], c.y.ty.shape[1] / LINES);
+    const BLOCK: usize = 256;
+    const WARPS: usize = BLOCK / 32;
+    let (rows, tiles) = (c.y.ty.shape[0], c.y.ty.shape[1] / lines(c.y));
     let source = format!(
         "extern \"C\" __global__ void __launch_bounds__({BLOCK}) run(const unsigned long long* __restrict__ found, long long* __restrict__ y) {{\n\
          unsigned long long best = 0;\n\
@@ -193,7 +234,7 @@ pub fn extremes(c: &Chain, y: &Operand) -> Kernel {
     Kernel::new(source, rows, BLOCK, vec![Arg::Scratch(0), Arg::Value(y.slot)])
 }
 
-/// A loop at two points beside each other.
+/// A loop at neighboring points.
 struct PartText {
     /// Its number.
     k: usize,
@@ -203,6 +244,8 @@ struct PartText {
     asked: Option<String>,
     used: String,
     looks_around: bool,
+    /// Points of a lane.
+    count: usize,
 }
 
 impl PartText {
@@ -222,15 +265,15 @@ impl PartText {
             let _ = write!(head, ", const Beside{k}& with");
         }
         let used = out.function(&format!("behind{k}"), &head, point(&body, part, local, idx), None);
-        let (first, end) = (local.first / LINES, (local.first + local.each) / LINES);
+        let (first, end, count) = (local.first, local.first + local.each, local.lines / 32);
+        let at = format!("tile * LINES + lane * {count}");
         let when = match (first, local.each == c.y.ty.shape[1]) {
             (_, true) => String::new(),
-            (0, _) => format!("if (tile < {end}) "),
-            _ => format!("if (tile >= {first} && tile < {end}) "),
+            (0, _) => format!("if ({at} < {end}) "),
+            _ => format!("if ({at} >= {first} && {at} < {end}) "),
         };
-        let begin =
-            format!("{when}{{\nconst {idx} n = row * ({idx}){} + (tile - {first}) * LINES + lane * 2;\n", local.each);
-        PartText { k, begin, asked, used, looks_around: local.looks_around() }
+        let begin = format!("{when}{{\nconst {idx} n = row * ({idx}){} + ({at} - {first});\n", local.each);
+        PartText { k, begin, asked, used, looks_around: local.looks_around(), count }
     }
 
     /// Room for operands.
@@ -243,7 +286,7 @@ impl PartText {
         let (k, begin) = (self.k, &self.begin);
         self.asked.as_ref().map_or(String::new(), |call| {
             let each = |e: usize| format!("ask{k}(n + {e}, beside{k}{which}[{e}], {call});\n");
-            format!("{begin}{}{}}}\n", each(0), each(1))
+            format!("{begin}{}}}\n", (0..self.count).map(each).collect::<String>())
         })
     }
     /// Uses them, and the sums.
@@ -251,7 +294,7 @@ impl PartText {
         let k = self.k;
         let mut text = self.begin.clone();
         let seen = if self.looks_around { "seen" } else { "nullptr" };
-        for (e, part) in ["x", "y"].iter().enumerate() {
+        for (e, part) in NAMES[..self.count].iter().enumerate() {
             let with = self.asked.as_ref().map_or(String::new(), |_| format!(", beside{k}{which}[{e}]"));
             let _ = writeln!(text, "behind{k}(n + {e}, s.{part}, {seen}{with}, {});", self.used);
         }
@@ -301,7 +344,7 @@ fn point<'b, 'a>(b: &'b Body<'a>, part: &Part, local: &Local, idx: &str) -> Writ
     w.put(format!("typedef {idx} idx;\n{text}\n"));
     let taken = local.loads.iter().map(|&(step, is_own)| match &b.l.steps[step] {
         Step::Load { strides, offset, .. } if !is_own => {
-            (step, format!("seen[({}) % {LINES}u]", index(strides, *offset, &at)))
+            (step, format!("seen[({}) % {}u]", index(strides, *offset, &at), local.lines))
         }
         _ => (step, "s".to_string()),
     });
@@ -355,30 +398,38 @@ mod tests {
         Local::new(&l, &y)
     }
 
+    /// What is known of a loop on those rows, whose blocks have 128 columns.
+    fn local(first: usize, each: usize, loads: &[(usize, bool)]) -> Option<Local> {
+        Some(Local { first, each, loads: loads.to_vec(), lines: 128 })
+    }
+
     #[test]
     fn whole_rows_and_parts_of_them_are_local() {
-        let whole = Local { first: 0, each: 384, loads: vec![(0, true)] };
-        assert_eq!(lies(&[8 * 384], &[(&[1], 0)]), Some(whole));
-        let part = Local { first: 128, each: 64, loads: vec![(0, true)] };
-        assert_eq!(lies(&[8, 64], &[(&[384, 1], 128)]), Some(part));
-        let rows = Local { first: 0, each: 128, loads: vec![(0, true)] };
-        assert_eq!(lies(&[4, 2, 128], &[(&[768, 384, 1], 0)]), Some(rows), "rows in two dimensions");
+        assert_eq!(lies(&[8 * 384], &[(&[1], 0)]), local(0, 384, &[(0, true)]));
+        assert_eq!(lies(&[8, 64], &[(&[384, 1], 128)]), local(128, 64, &[(0, true)]), "half of a block");
+        assert_eq!(lies(&[8, 128], &[(&[384, 1], 64)]), local(64, 128, &[(0, true)]), "halves of two blocks");
+        let rows = lies(&[4, 2, 128], &[(&[768, 384, 1], 0)]);
+        assert_eq!(rows, local(0, 128, &[(0, true)]), "rows in two dimensions");
     }
 
     #[test]
     fn a_point_may_look_around_within_a_block() {
-        let turned = |first: usize| Local { first, each: 256, loads: vec![(0, true), (1, false)] };
+        let both = [(0, true), (1, false)];
         let halves: [(&[isize], usize); 2] = [(&[384, 64, 32, 1], 64), (&[384, 64, -32, 1], 96)];
-        assert_eq!(lies(&[8, 4, 2, 32], &halves), Some(turned(64)));
+        assert_eq!(lies(&[8, 4, 2, 32], &halves), local(64, 256, &both));
+        let wide: [(&[isize], usize); 2] = [(&[384, 128, 64, 1], 128), (&[384, 128, -64, 1], 192)];
+        assert_eq!(lies(&[8, 2, 2, 64], &wide), local(128, 256, &both), "heads of 128");
         let pairs: [(&[isize], usize); 2] = [(&[384, 2, 1], 0), (&[384, 2, -1], 1)];
-        assert_eq!(lies(&[8, 128, 2], &pairs), Some(turned(0)));
+        assert_eq!(lies(&[8, 128, 2], &pairs), local(0, 256, &both));
     }
 
     #[test]
     fn what_is_elsewhere_is_not_local() {
-        assert_eq!(lies(&[8, 64], &[(&[384, 1], 96)]), None, "half of each of two blocks");
+        assert_eq!(lies(&[8, 64], &[(&[384, 1], 96)]), None, "columns that begin within a group");
         assert_eq!(lies(&[8, 192], &[(&[384, 1], 0), (&[384, 1], 192)]), None, "the other half of the row");
-        assert_eq!(lies(&[8, 2, 64], &[(&[384, -64, 1], 64)]), None, "blocks the other way round");
+        let across: [(&[isize], usize); 2] = [(&[384, 128, 64, 1], 64), (&[384, 128, -64, 1], 128)];
+        assert_eq!(lies(&[8, 2, 2, 64], &across), None, "heads across blocks");
+        assert_eq!(lies(&[8, 2, 128], &[(&[384, -128, 1], 128)]), None, "blocks the other way round");
         assert_eq!(lies(&[384, 8], &[(&[1, 384], 0)]), None, "column by column");
         assert_eq!(lies(&[8, 64], &[(&[0, 1], 0)]), None, "one row for all");
     }

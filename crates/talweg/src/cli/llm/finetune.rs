@@ -59,6 +59,9 @@ pub struct FinetuneOptions {
     /// Less memory for one more forward pass a step: gradients compute a layer's inner values again.
     #[arg(long)]
     checkpoint: bool,
+    /// Steps from a line with the loss to the next.
+    #[arg(long, value_name = "STEPS", default_value_t = 10)]
+    every: usize,
     /// Where the adapter goes, in PEFT's format, or the model; `adapter` or `model` if it is not given.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -136,7 +139,7 @@ fn learn(run: &mut Training, o: &FinetuneOptions, say: &dyn Fn(String)) -> Resul
     let began = Instant::now();
     for step in 1..=o.steps {
         let (loss, right) = run.step()?;
-        if step == 1 || step.is_multiple_of(10) || step == o.steps {
+        if step == 1 || step.is_multiple_of(o.every.max(1)) || step == o.steps {
             let rate = (step * tokens) as f64 / began.elapsed().as_secs_f64();
             let right = right.map_or(String::new(), |r| format!("  {:.0} % in order", 100.0 * r));
             say(format!("step {step:5}  loss {loss:.4}{right}  {rate:.0} tokens a second"));
