@@ -669,7 +669,7 @@ impl Emitter<'_> {
     fn ahead(&self, instrs: &[Instr]) -> Vec<Ahead> {
         let in_memory = |v: &&Value| matches!(v.home, Place::Memory(_)) && v.span == self.all();
         let bytes: usize = self.values.iter().filter(in_memory).map(|v| v.lane.size()).sum();
-        if bytes * self.plan.rows * self.plan.columns < AHEAD_MIN || std::env::var_os("TALWEG_NO_AHEAD").is_some() {
+        if bytes * self.plan.rows * self.plan.columns < AHEAD_MIN {
             return Vec::new();
         }
         let mut is_written = vec![false; self.values.len()];
