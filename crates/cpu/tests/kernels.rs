@@ -245,6 +245,11 @@ fn running_sums_and_products() {
             }
             let x = if dtype.is_float() { dice.real(dtype, shape) } else { dice.whole(dtype, shape, false) };
             check("cumprod", &[x], &along(axis), epsilon(dtype));
+            if dtype.is_float() {
+                let (a, b) = (dice.real(dtype, shape), dice.real(dtype, shape));
+                // The reference rounds every step.
+                check("recur_back", &[a, b], &along(axis), 8.0 * epsilon(dtype));
+            }
         }
     }
 }
@@ -499,6 +504,14 @@ fn images_in_other_sizes_and_at_given_places() {
                     check("interpolate", &[dice.real(dtype, shape)], &attrs, epsilon(dtype));
                 }
             }
+        }
+        for (shape, out) in [
+            (&[2, 3, 9, 37][..], &[4usize, 5][..]),
+            (&[1, 2, 28, 28], &[5, 5]),
+            (&[1, 2, 3, 8], &[7, 8]),
+            (&[2, 3, 11], &[4]),
+        ] {
+            check("adaptive_avg_pool", &[dice.real(dtype, shape)], &Attrs::new().with("out", out), epsilon(dtype));
         }
         for padding in ["zeros", "border", "reflection"] {
             for (mode, align) in [("bilinear", false), ("bilinear", true), ("nearest", false)] {

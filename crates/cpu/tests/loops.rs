@@ -149,6 +149,41 @@ fn choices() {
     }
 }
 
+/// Three operations in one pass, and operations on floats of 16 bits as they are stored, with operands that are whole,
+/// one row, one column or one number; the largest does not fit a cache.
+#[test]
+fn several_operations_in_one_pass() {
+    let none = Attrs::new;
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+        for (h, w) in [(1, 5), (3, 17), (40, 1030), (600, 1100)] {
+            for other in [&[h, w][..], &[1, w], &[h, 1], &[]] {
+                let (a, b, c) = (whole(dtype, &[h, w]), whole(dtype, &[h, w]), whole(dtype, other));
+                let number = Literal::from_f64(dtype, Shape::new(&[]), &[2.0]);
+                let inputs = [a.clone(), b.clone(), c.clone(), number.clone()];
+                for last in [&[5, 0][..], &[3, 5]] {
+                    check(&inputs, &[("sub", &[1, 0], none()), ("mul", &[4, 2], none()), ("add", last, none())]);
+                    check(&inputs, &[("mul", &[0, 2], none()), ("mul", &[4, 1], none()), ("sub", last, none())]);
+                }
+                if h * w < 1 << 16 {
+                    for name in ["add", "sub", "mul", "maximum", "minimum"] {
+                        check(&[a.clone(), c.clone()], &[(name, &[0, 1], none())]);
+                        check(&[a.clone(), c.clone()], &[(name, &[1, 0], none())]);
+                    }
+                    for name in ["abs", "neg", "square", "floor", "sqrt"] {
+                        check(
+                            std::slice::from_ref(&a),
+                            &[("neg", &[0], none()), ("neg", &[1], none()), (name, &[2], none())],
+                        );
+                        check(std::slice::from_ref(&a), &[(name, &[0], none())]);
+                    }
+                    check(&inputs, &[("gt", &[0, 2], none()), ("where", &[4, 0, 1], none())]);
+                    check(&inputs, &[("mul", &[0, 3], none()), ("maximum", &[4, 1], none())]);
+                }
+            }
+        }
+    }
+}
+
 /// Elements that are added to sums of their own row, and the greatest of a row.
 #[test]
 fn rows_by_index() {

@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, never, rows_mut};
-use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
+use crate::kernels::attention::{Attended, Attention, Rows, RowsMut, Saved};
+use crate::kernels::gemm::has_tiles;
 use crate::pool::{self, Shared};
 use crate::tile::access::Bases;
 use crate::vmath::convert::Narrow;
@@ -195,6 +196,15 @@ impl Matrices {
         };
         Rows { data, starts: &self.starts, row: self.row }
     }
+    /// 16-bit floats as they are.
+    ///
+    /// # Safety
+    /// As for [`Matrices::rows`].
+    unsafe fn stored<'a>(&'a self, bases: Bases) -> Rows<'a, bf16> {
+        // SAFETY: the layout lies inside the buffer.
+        let data = unsafe { std::slice::from_raw_parts(self.operand.first::<bf16>(bases), self.span) };
+        Rows { data, starts: &self.starts, row: self.row }
+    }
     fn rows_mut<'a>(&'a self, room: &'a mut [f32], bases: Bases) -> RowsMut<'a> {
         let is_own = self.operand.ty.dtype == DType::F32;
         let p = if is_own { self.operand.first::<f32>(bases) } else { room.as_mut_ptr() };
@@ -265,17 +275,31 @@ impl Call {
         let (scale, causal) = (attrs.float("scale").ok()? as f32, attrs.bool("causal").ok()?);
         Some(Call { heads, scale, causal, mask, lengths, qkv: [0, 1, 2].map(|i| Matrices::new(&args[i])) })
     }
-    /// Calls `f` with the attention and its operands.
+    /// Whether operands are multiplied as they are, by the processor's matrix unit.
+    fn has_tiles(&self) -> bool {
+        let Heads { queries, keys, d, dv, .. } = self.heads;
+        let least = queries.min(keys).min(d).min(dv);
+        self.qkv[0].operand.ty.dtype == DType::BF16 && const { ir::is_linked("bf16") } && has_tiles(least, least, least)
+    }
+    /// Calls `f` with the attention and its operands as `f32`, or `by_tiles` with them as they are.
     ///
     /// # Safety
     /// As for [`Matrices::rows`].
-    unsafe fn with(&self, bases: Bases, f: impl FnOnce(&Attention<'_>, [Rows<'_>; 3])) {
+    unsafe fn with(
+        &self,
+        bases: Bases,
+        f: impl FnOnce(&Attention<'_>, [Rows<'_>; 3]),
+        by_tiles: impl FnOnce(&Attention<'_>, [Rows<'_, bf16>; 3]),
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             let numbers = self.mask.as_ref().map_or(Vec::new(), |m| m.numbers(bases));
             let mask = self.mask.as_ref().map(|m| m.rows(&numbers, bases));
             let lengths = self.lengths.as_ref().map(|o| self.heads.lengths(super::rows::<i32>(o, bases)));
             let attention = self.heads.attention(self, mask, lengths.as_deref());
+            if self.has_tiles() {
+                return by_tiles(&attention, self.qkv.each_ref().map(|m| m.stored(bases)));
+            }
             let wide = self.qkv.each_ref().map(|m| m.widened(bases));
             f(&attention, [0, 1, 2].map(|i| self.qkv[i].rows(&wide[i], bases)));
         }
@@ -291,7 +315,14 @@ fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared
         unsafe {
             let lse = rows_mut::<f32>(&lse, bases).slice(0, lse.ty.shape.count());
             let mut room = y.room();
-            call.with(bases, |a, [q, k, v]| a.forward(&q, &k, &v, y.rows_mut(&mut room, bases), lse));
+            let to = y.rows_mut(&mut room, bases);
+            fn run<S: Attended>(a: &Attention<'_>, [q, k, v]: [Rows<'_, S>; 3], to: RowsMut<'_>, lse: &mut [f32]) {
+                // SAFETY: results are apart from the operands and from each other.
+                unsafe { a.forward(&q, &k, &v, to, lse) }
+            }
+            let sums = Shared::new(lse.as_mut_ptr());
+            let n = lse.len();
+            call.with(bases, |a, qkv| run(a, qkv, to, sums.slice(0, n)), |a, qkv| run(a, qkv, to, sums.slice(0, n)));
             y.narrow(&room, bases);
         }
         Ok(())
@@ -306,16 +337,23 @@ fn backward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
     Some(Box::new(move |bases| {
         // SAFETY: results are apart from the operands and from each other.
         unsafe {
-            let (wide_out, wide_dout) = (out.widened(bases), dout.widened(bases));
+            let wide_out = out.widened(bases);
             let [mut dq, mut dk, mut dv] = grads.each_ref().map(Matrices::room);
             let to = [
                 grads[0].rows_mut(&mut dq, bases),
                 grads[1].rows_mut(&mut dk, bases),
                 grads[2].rows_mut(&mut dv, bases),
             ];
-            let (out, dout) = (out.rows(&wide_out, bases), dout.rows(&wide_dout, bases));
+            let out = out.rows(&wide_out, bases);
             let lse = super::rows::<f32>(&lse, bases);
-            call.with(bases, |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout }, to));
+            call.with(
+                bases,
+                |a, [q, k, v]| {
+                    let wide = dout.widened(bases);
+                    a.backward(&Saved { q, k, v, out, lse, dout: dout.rows(&wide, bases) }, to);
+                },
+                |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout: dout.stored(bases) }, to),
+            );
             grads.iter().zip([&dq, &dk, &dv]).for_each(|(m, room)| m.narrow(room, bases));
         }
         Ok(())

@@ -5,6 +5,7 @@
 use super::{Claim, Operand, Prepared, each_task, never, rows, rows_mut};
 use crate::kernels::lanes::{Block, Lane, Running, STRIP};
 use crate::kernels::philox;
+use crate::kernels::recurrence::{Recur, TOGETHER};
 use crate::pool::{self, Shared};
 use half::{bf16, f16};
 use ir::AxisSplit;
@@ -17,6 +18,10 @@ pub static CLAIMS: &[Claim] = &[
         Ok(running(&n.attrs, args, outs, how))
     }),
     Claim::new("cumprod", never, |n, args, outs| Ok(running(&n.attrs, args, outs, Running::Product))),
+    Claim {
+        claims: |_, types| matches!(types[0].dtype, DType::F32 | DType::F64 | DType::BF16 | DType::F16),
+        ..Claim::new("recur_back", never, |n, args, outs| Ok(recurrence(&n.attrs, args, outs)))
+    },
     Claim::new("cummax", never, |n, args, outs| Ok(running_extreme(&n.attrs, args, outs, true))),
     Claim::new("cummin", never, |n, args, outs| Ok(running_extreme(&n.attrs, args, outs, false))),
     Claim::new("argmax", never, |n, args, outs| Ok(extreme(&n.attrs, args, outs, true))),
@@ -74,6 +79,36 @@ fn running(attrs: &Attrs, args: &[Operand], outs: &[Operand], how: Running) -> O
         });
         Ok(())
     })))
+}
+
+/// `r[i] = b[i] + a[i] r[i + 1]` from the end of an axis, in `f64`.
+fn recurrence(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    let lanes = AxisSplit::new(&a.ty.shape, attrs.size("axis").ok()?);
+    Some(with_number!(@ a.ty.dtype, T, Box::new(move |bases| {
+        // SAFETY: the result is apart from the operands.
+        let (a, b, dst) = unsafe { (rows::<T>(&a, bases), rows::<T>(&b, bases), rows_mut::<T>(&out, bases)) };
+        let AxisSplit { outer, size, inner } = lanes;
+        if size == 0 {
+            return Ok(());
+        }
+        if inner == 1 {
+            const GROUP: usize = TOGETHER;
+            each_task(outer.div_ceil(GROUP), GROUP * size * size_of::<T>(), &|task| {
+                let range = task * GROUP * size..(task * GROUP + GROUP.min(outer - task * GROUP)) * size;
+                // SAFETY: each task writes its own lanes.
+                let dst = unsafe { dst.slice(range.start, range.len()) };
+                T::recur_rows(&a[range.clone()], &b[range], dst, size);
+            });
+            return Ok(());
+        }
+        each_strip(lanes, size_of::<T>(), &|o, block| {
+            let at = o * size * inner;
+            // SAFETY: each task writes its own columns of its own block.
+            unsafe { T::recur_columns(a.as_ptr().add(at), b.as_ptr().add(at), dst.get().add(at), block) };
+        });
+        Ok(())
+    }), F32 f32, F64 f64, BF16 bf16, F16 f16))
 }
 
 /// Elements of a piece of a long lane.

@@ -1,5 +1,5 @@
-//! Images in another size (`interpolate`, linear and cubic), without the tables and intermediate tensors of their
-//! expansions. Gradients are those of the expansions.
+//! Images in another size (`interpolate`, linear and cubic; `adaptive_avg_pool` of uneven windows), without the tables
+//! and intermediate tensors of their expansions. Gradients are those of the expansions.
 
 #![allow(unsafe_code)]
 
@@ -12,10 +12,16 @@ use half::{bf16, f16};
 use ir::{Attrs, DType, FlatNode, Type};
 
 /// Resampling.
-pub static CLAIMS: &[Claim] = &[Claim {
-    claims: is_interpolated,
-    ..Claim::new("interpolate", never, |n, args, outs| Ok(interpolate(&n.attrs, args, outs)))
-}];
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        claims: is_interpolated,
+        ..Claim::new("interpolate", never, |n, args, outs| Ok(interpolate(&n.attrs, args, outs)))
+    },
+    Claim {
+        claims: is_uneven,
+        ..Claim::new("adaptive_avg_pool", never, |_, args, outs| Ok(adaptive_means(args, outs)))
+    },
+];
 
 /// An element of an image, and the type it is computed in.
 pub(super) trait Pixel: Copy + Send + Sync + 'static {
@@ -176,11 +182,6 @@ fn interpolate(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
     let (x, out) = (args[0].clone(), outs[0].clone());
     let (is_cubic, align) = (mixing(attrs)?, attrs.bool("align_corners").ok()?);
     let step = attrs.literal("step").ok()?.to_f64();
-    let spatial = |o: &Operand| match o.ty.shape.dims() {
-        [_, _, h, w] => Some((*h, *w)),
-        [_, _, w] => Some((1, *w)),
-        _ => None,
-    };
     let ((h, w), (oh, ow)) = (spatial(&x)?, spatial(&out)?);
     let planes = x.ty.shape[0] * x.ty.shape[1];
     let along = *step.last()?;
@@ -223,6 +224,64 @@ fn interpolate(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
                         }
                         W::choose(from, &columns.places, &wx, columns.each, &mut made);
                         T::store(made.as_ptr(), to.as_mut_ptr(), ow);
+                    }
+                }
+            });
+            Ok(())
+        })
+    }))
+}
+
+/// Height and width of the planes of `[N, C, (H,) W]`.
+fn spatial(o: &Operand) -> Option<(usize, usize)> {
+    match o.ty.shape.dims() {
+        [_, _, h, w] => Some((*h, *w)),
+        [_, _, w] => Some((1, *w)),
+        _ => None,
+    }
+}
+
+/// Whether windows of an adaptive pooling overlap or differ in size; others are reductions.
+fn is_uneven(n: &FlatNode, types: &[Type]) -> bool {
+    let (from, to) = (&types[0].shape, &n.outs[0].shape);
+    let differs = from.iter().zip(to.iter()).skip(2).any(|(size, out)| *out > 0 && size % out > 0);
+    differs && is_pixel(types[0].dtype) && matches!(from.rank(), 3 | 4)
+}
+
+/// Window `i` of `out` that cover `size` elements.
+fn window(i: usize, size: usize, out: usize) -> std::ops::Range<usize> {
+    i * size / out..((i + 1) * size).div_ceil(out)
+}
+
+/// The means of windows of planes, a row of the output at a time: of rows, then along the row.
+fn adaptive_means(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (x, out) = (args[0].clone(), outs[0].clone());
+    let ((h, w), (oh, ow)) = (spatial(&x)?, spatial(&out)?);
+    let planes = x.ty.shape[0] * x.ty.shape[1];
+    Some(with_pixel!(x.ty.dtype, T => {
+        type W = <T as Pixel>::Wide;
+        let part = |count: usize| <W as Scalar>::from_f64(1.0 / count as f64);
+        let columns: Vec<_> = (0..ow).map(|j| window(j, w, ow)).map(|r| (part(r.len()), r)).collect();
+        let down: Vec<_> = (0..oh).map(|i| window(i, h, oh)).map(|r| (part(r.len()), r)).collect();
+        Box::new(move |bases| {
+            // SAFETY: the result is apart from the operand.
+            let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&out, bases)) };
+            let group = (ROWS / (w * h.div_ceil(oh.max(1)) + ow).max(1)).max(1);
+            pool::parallel_for((planes * oh).div_ceil(group), &|task| {
+                let (mut mean, mut room) = (vec![W::default(); w], vec![W::default(); w]);
+                let mut made = vec![W::default(); ow];
+                for at in task * group..(planes * oh).min((task + 1) * group) {
+                    let (p, (weight, lines)) = (at / oh, &down[at % oh]);
+                    // SAFETY: rows of `w` and `ow` elements; each task writes its own.
+                    unsafe {
+                        for (k, i) in lines.clone().enumerate() {
+                            let line = T::wide(src[(p * h + i) * w..][..w].as_ptr(), room.as_mut_ptr(), w);
+                            W::mix(line, *weight, &mut mean, k > 0);
+                        }
+                        for (y, (weight, range)) in made.iter_mut().zip(&columns) {
+                            *y = mean[range.clone()].iter().fold(W::default(), |sum, x| sum + *x) * *weight;
+                        }
+                        T::store(made.as_ptr(), dst.slice(at * ow, ow).as_mut_ptr(), ow);
                     }
                 }
             });

@@ -1,7 +1,8 @@
 //! Scaled dot-product attention, forward and backward, block by block: no matrix of all queries
 //! by all keys is ever held.
 //!
-//! `q[heads, queries, d]`, `k[kv_heads, keys, d]`, `v[kv_heads, keys, dv]`, `f32`; "heads" counts
+//! `q[heads, queries, d]`, `k[kv_heads, keys, d]`, `v[kv_heads, keys, dv]`, `f32`, or `bf16` where the
+//! processor multiplies it in tiles: scores are `f32`, weights are rounded for their product. "heads" counts
 //! batch times heads. Rows are contiguous, but may lie apart ([`Rows`]), as they do where one
 //! product made queries, keys and values of all heads. Several heads may share a key and value
 //! head.
@@ -11,8 +12,10 @@
 use super::gemm::{Gemm, Mat, Multiply};
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
+use crate::vmath::convert::Narrow;
 use crate::vmath::simd::{Isa, Vector};
 use crate::vmath::{dispatch, f32s, math};
+use half::bf16;
 
 /// The most queries of a block.
 const QUERIES: usize = 128;
@@ -25,42 +28,70 @@ const HEADS: usize = 32;
 /// multiplied.
 const TURNED: usize = 1 << 16;
 
+/// A type of queries, keys and values.
+pub trait Attended: Multiply<Acc = f32> {
+    /// Weights or scores in this type: where they lie, or in `room`.
+    ///
+    /// # Safety
+    /// `n` elements behind `p`, and room for as many.
+    #[doc(hidden)]
+    unsafe fn from_f32s(p: *const f32, room: *mut Self, n: usize) -> *const Self;
+}
+impl Attended for f32 {
+    unsafe fn from_f32s(p: *const f32, _: *mut f32, _: usize) -> *const f32 {
+        p
+    }
+}
+impl Attended for bf16 {
+    unsafe fn from_f32s(p: *const f32, room: *mut bf16, n: usize) -> *const bf16 {
+        // SAFETY: the caller's promise.
+        unsafe { <bf16 as Narrow>::narrow(p, room, n) };
+        room
+    }
+}
+
+/// Room for [`Attended::from_f32s`] where it takes any.
+fn room_for<S: Attended>(n: usize) -> Scratch<S> {
+    Scratch::new(if S::SAME { 0 } else { n })
+}
+
 /// Keys or values of a head, transposed.
-struct Turned {
-    mat: Mat<f32>,
+struct Turned<S> {
+    mat: Mat<S>,
     /// Where they lie if they were moved.
     _room: Option<Scratch<f32>>,
 }
 
-impl Turned {
+impl<S: Attended> Turned<S> {
     /// The first `rows` rows of a matrix with `cols` columns.
     ///
     /// # Safety
     /// These elements can be read as long as the result is used.
-    unsafe fn new(m: Mat<f32>, rows: usize, cols: usize) -> Turned {
-        if rows * cols > TURNED || rows == 0 {
+    unsafe fn new(m: Mat<S>, rows: usize, cols: usize) -> Turned<S> {
+        if !S::SAME || rows * cols > TURNED || rows == 0 {
             return Turned { mat: m.t(), _room: None };
         }
         let room = Scratch::<f32>::new(rows * cols);
         // SAFETY: the caller's promise.
-        unsafe { f32::pack(m.p, m.row, m.col, rows, cols, rows, room.ptr()) };
-        Turned { mat: Mat::row_major(room.ptr().cast_const(), rows), _room: Some(room) }
+        unsafe { S::pack(m.p, m.row, m.col, rows, cols, rows, room.ptr()) };
+        // The type is that of the computation.
+        Turned { mat: Mat::row_major(room.ptr().cast::<S>().cast_const(), rows), _room: Some(room) }
     }
 }
 
 /// A matrix for each head: row `i` of head `h` begins at `data[starts[h] + i * row]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct Rows<'a, S = f32> {
     /// All of it.
-    pub data: &'a [f32],
+    pub data: &'a [S],
     /// Where each head begins.
     pub starts: &'a [usize],
     /// Elements between rows; may be 0.
     pub row: usize,
 }
 
-impl Rows<'_> {
-    fn head(&self, h: usize) -> *const f32 {
+impl<S> Rows<'_, S> {
+    fn head(&self, h: usize) -> *const S {
         self.data[self.starts[h]..].as_ptr()
     }
     #[track_caller]
@@ -131,19 +162,19 @@ pub struct Attention<'a> {
 
 /// What backward needs of forward, and the gradient of the output.
 #[derive(Clone, Copy, Debug)]
-pub struct Saved<'a> {
+pub struct Saved<'a, S = f32> {
     /// Queries.
-    pub q: Rows<'a>,
+    pub q: Rows<'a, S>,
     /// Keys.
-    pub k: Rows<'a>,
+    pub k: Rows<'a, S>,
     /// Values.
-    pub v: Rows<'a>,
+    pub v: Rows<'a, S>,
     /// The output of forward.
     pub out: Rows<'a>,
     /// The logarithms of the sums of exponentials that forward returned.
     pub lse: &'a [f32],
     /// The gradient of the output.
-    pub dout: Rows<'a>,
+    pub dout: Rows<'a, S>,
 }
 
 #[track_caller]
@@ -153,7 +184,7 @@ fn check(what: &str, want: usize, got: usize) {
 
 impl Attention<'_> {
     #[track_caller]
-    fn check(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>) {
+    fn check<S>(&self, q: &Rows<'_, S>, k: &Rows<'_, S>, v: &Rows<'_, S>) {
         let heads = self.kv_of.len();
         q.check("queries", heads, self.queries, self.d);
         k.check("keys", self.kv_heads, self.keys, self.d);
@@ -192,11 +223,11 @@ impl Attention<'_> {
     }
 
     /// The scores of a block, masked: `s[rows, cols]`.
-    unsafe fn scores(
+    unsafe fn scores<S: Attended>(
         &self,
         head: usize,
-        q: Mat<f32>,
-        k: &Turned,
+        q: Mat<S>,
+        k: &Turned<S>,
         i: usize,
         rows: usize,
         j: usize,
@@ -225,7 +256,14 @@ impl Attention<'_> {
     /// # Safety
     /// Every row of `out` can be written to, by no other thread meanwhile, and lies apart from the others
     /// and from what is read.
-    pub unsafe fn forward(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>, out: RowsMut<'_>, lse: &mut [f32]) {
+    pub unsafe fn forward<S: Attended>(
+        &self,
+        q: &Rows<'_, S>,
+        k: &Rows<'_, S>,
+        v: &Rows<'_, S>,
+        out: RowsMut<'_>,
+        lse: &mut [f32],
+    ) {
         self.check(q, k, v);
         check("starts of an output", self.kv_of.len(), out.starts.len());
         check("sums", self.kv_of.len() * self.queries, lse.len());
@@ -239,7 +277,7 @@ impl Attention<'_> {
             let (h, first) = (task / chunks, task % chunks * each);
             let last = (first + each).min(blocks);
             let kv = self.kv_of[h];
-            let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
+            let of = |m: &Rows<'_, S>, h: usize| Mat::row_major(m.head(h), m.row);
             let (q, k, v) = (of(q, h), of(k, kv), of(v, kv));
             // SAFETY: each task writes its own queries; lengths were checked.
             unsafe {
@@ -254,12 +292,12 @@ impl Attention<'_> {
     }
 
     /// The queries `i..i + rows` of one head, over all keys.
-    unsafe fn forward_block(
+    unsafe fn forward_block<S: Attended>(
         &self,
         h: usize,
-        q: Mat<f32>,
-        k: &Turned,
-        v: Mat<f32>,
+        q: Mat<S>,
+        k: &Turned<S>,
+        v: Mat<S>,
         i: usize,
         rows: usize,
         out: &RowsMut<'_>,
@@ -267,6 +305,7 @@ impl Attention<'_> {
     ) {
         let keys = self.seen(h, i, i + rows);
         let s = Scratch::<f32>::new(rows * KEYS.min(keys.max(1)));
+        let room = room_for::<S>(rows * KEYS.min(keys.max(1)));
         let (mut top, mut sum) = ([f32::NEG_INFINITY; QUERIES], [0f32; QUERIES]);
         if keys == 0 {
             // SAFETY: this task's own rows.
@@ -286,7 +325,7 @@ impl Attention<'_> {
                         f32s::raw::mul_scalar(o, f, o, self.dv);
                     }
                 }
-                let a = Mat::row_major(s.ptr().cast_const(), cols);
+                let a = Mat::row_major(S::from_f32s(s.ptr(), room.ptr(), rows * cols), cols);
                 let to = Gemm::new(rows, self.dv, cols, a, v.down(j), out.at(h, i));
                 Gemm { accumulate: j > 0, c_row: out.row as isize, ..to }.run();
             }
@@ -305,7 +344,7 @@ impl Attention<'_> {
     /// # Safety
     /// Every row of `grads` can be written to, by no other thread meanwhile, and lies apart from the
     /// others and from what is read.
-    pub unsafe fn backward(&self, saved: &Saved<'_>, grads: [RowsMut<'_>; 3]) {
+    pub unsafe fn backward<S: Attended>(&self, saved: &Saved<'_, S>, grads: [RowsMut<'_>; 3]) {
         self.check(&saved.q, &saved.k, &saved.v);
         let heads = self.kv_of.len();
         saved.out.check("an output", heads, self.queries, self.dv);
@@ -320,7 +359,7 @@ impl Attention<'_> {
             unsafe {
                 dk.clear(kv, 0, self.keys, self.d);
                 dv.clear(kv, 0, self.keys, self.dv);
-                let of = |m: &Rows<'_>, cols: usize| {
+                let of = |m: &Rows<'_, S>, cols: usize| {
                     Turned::new(Mat::row_major(m.head(kv), m.row), self.visible(self.queries), cols)
                 };
                 let turned = [of(&saved.k, self.d), of(&saved.v, self.dv)];
@@ -341,10 +380,10 @@ impl Attention<'_> {
         }
     }
 
-    unsafe fn backward_block(
+    unsafe fn backward_block<S: Attended>(
         &self,
-        s: &Saved<'_>,
-        [k_turned, v_turned]: &[Turned; 2],
+        s: &Saved<'_, S>,
+        [k_turned, v_turned]: &[Turned<S>; 2],
         h: usize,
         i: usize,
         rows: usize,
@@ -352,39 +391,45 @@ impl Attention<'_> {
     ) {
         let keys = self.seen(h, i, i + rows);
         let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
-        let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
+        let of = |m: &Rows<'_, S>, h: usize| Mat::row_major(m.head(h), m.row);
         let (q, k) = (of(&s.q, h), of(&s.k, kv));
-        let (grad, out) = (of(&s.dout, h).down(i), of(&s.out, h).down(i));
+        let (grad, out) = (of(&s.dout, h).down(i), Mat::row_major(s.out.head(h), s.out.row).down(i));
         let lse = &s.lse[h * self.queries + i..][..rows];
         let mut dots = [0f32; QUERIES];
+        let wide = Scratch::<f32>::new(dvn);
         for r in 0..rows {
             // SAFETY: the rows of a head have `dvn` elements each.
-            let row = |m: Mat<f32>| unsafe { std::slice::from_raw_parts(m.down(r).p, dvn) };
-            dots[r] = f32s::dot(row(grad), row(out));
+            unsafe {
+                S::copy(grad.down(r).p, wide.ptr(), dvn);
+                dots[r] = f32s::raw::dot(wide.ptr(), out.down(r).p, dvn);
+            }
         }
         let p = Scratch::<f32>::new(rows * KEYS);
         let dp = Scratch::<f32>::new(rows * KEYS);
+        let room = room_for::<S>(rows * KEYS);
         for j in (0..keys).step_by(KEYS) {
             let cols = KEYS.min(keys - j);
-            let row_major = |m: *mut f32| Mat::row_major(m.cast_const(), cols);
+            // What the block holds now, in the type of the products.
+            // SAFETY: both have room for a block.
+            let narrowed = || unsafe { Mat::row_major(S::from_f32s(p.ptr(), room.ptr(), rows * cols), cols) };
             // SAFETY: blocks lie inside the matrices, whose lengths were checked.
             unsafe {
                 self.scores(h, q, k_turned, i, rows, j, cols, p.ptr());
                 for r in 0..rows {
                     shifted_exp(p.ptr().add(r * cols), finite(lse[r]), cols);
                 }
-                let add =
-                    |to: &RowsMut, head: usize, i: usize, m: usize, n: usize, k: usize, a: Mat<f32>, b: Mat<f32>| {
-                        let c_row = to.row as isize;
-                        Gemm { accumulate: true, c_row, ..Gemm::new(m, n, k, a, b, to.at(head, i)) }.run();
-                    };
-                add(dv, kv, j, cols, dvn, rows, row_major(p.ptr()).t(), grad);
+                let add = |to: &RowsMut, head: usize, i: usize, m: usize, n: usize, k: usize, a: Mat<S>, b: Mat<S>| {
+                    let c_row = to.row as isize;
+                    Gemm { accumulate: true, c_row, ..Gemm::new(m, n, k, a, b, to.at(head, i)) }.run();
+                };
+                add(dv, kv, j, cols, dvn, rows, narrowed().t(), grad);
                 Gemm::new(rows, cols, dvn, grad, v_turned.mat.right(j), dp.ptr()).run();
                 for r in 0..rows {
                     score_grad(p.ptr().add(r * cols), dp.ptr().add(r * cols), dots[r], self.scale, cols);
                 }
-                add(dq, h, i, rows, d, cols, row_major(p.ptr()), k.down(j));
-                add(dk, kv, j, cols, d, rows, row_major(p.ptr()).t(), q.down(i));
+                let scores = narrowed();
+                add(dq, h, i, rows, d, cols, scores, k.down(j));
+                add(dk, kv, j, cols, d, rows, scores.t(), q.down(i));
             }
         }
     }

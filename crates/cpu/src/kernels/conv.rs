@@ -13,7 +13,7 @@
 
 use super::depthwise;
 use super::direct;
-use super::gemm::{Float, Gemm, Mat, Multiply, Packed};
+use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, has_tiles};
 use super::im2col::{Span, fold, unfold};
 use super::packed_conv;
 use super::scratch::Scratch;
@@ -134,6 +134,20 @@ impl Conv {
         if !const { ir::is_linked(UNFOLDED_GEMM) } {
             ir::unlinked(self.algorithm::<E>());
         }
+        self.forward_by_products(x, weight, y);
+    }
+
+    /// Whether `bf16` is multiplied by the processor's matrix unit: the products of the forward pass and of both
+    /// gradients are large enough.
+    pub fn has_tiles(&self) -> bool {
+        let (cg, og) = self.group();
+        let rows = cg * self.window.kernel_len();
+        !self.is_depthwise() && has_tiles(og, rows, og.min(rows)) && self.window.output_len() >= 16
+    }
+
+    /// `y = weight * x` by products of the operands' type.
+    pub fn forward_by_products<S: Multiply + Default, C: Output<S::Acc>>(&self, x: &[S], weight: &[S], y: &mut [C]) {
+        self.check(x.len(), weight.len(), y.len());
         let (cg, og) = self.group();
         let (depth, plane) = (self.depth(), self.window.output_len());
         let target = (UNFOLDED / depth.max(1)).clamp(64, 2048).next_multiple_of(16);
@@ -154,7 +168,7 @@ impl Conv {
                 let b = if self.window.is_pointwise() {
                     Mat::row_major(px.get().add((span.image * self.channels + g * cg) * plane + span.first), plane)
                 } else {
-                    matrix = Scratch::<E>::new(depth * n);
+                    matrix = Scratch::<S>::new(depth * n);
                     unfold(&self.window, px.get(), self.channels, g * cg..(g + 1) * cg, span, matrix.ptr());
                     Mat::row_major(matrix.ptr().cast_const(), n)
                 };
@@ -162,7 +176,7 @@ impl Conv {
                     let q = Gemm { c_row: plane as isize, ..Gemm::new(og, n, depth, w, b, to) };
                     q.run();
                 } else {
-                    let out = Scratch::<E>::new(og * n);
+                    let out = Scratch::<C>::new(og * n);
                     Gemm::new(og, n, depth, w, b, out.ptr()).run();
                     for o in 0..og {
                         for i in 0..span.images {
@@ -231,6 +245,12 @@ impl Conv {
             // SAFETY: lengths were checked, and the elements are f32.
             return unsafe { run(self, dy, w, dx) };
         }
+        self.grad_input_by_products(dy, weight, dx);
+    }
+
+    /// `dx` by products of the operands' type.
+    pub fn grad_input_by_products<S: Multiply>(&self, dy: &[S], weight: &[S], dx: &mut [S::Acc]) {
+        self.check(dx.len(), weight.len(), dy.len());
         let (cg, og) = self.group();
         let (depth, plane, taps) = (self.depth(), self.window.output_len(), self.window.kernel_len());
         // Channels a task: as many as make it worth while.
@@ -254,11 +274,11 @@ impl Conv {
                     Gemm::new(rows, plane, og, w, Mat::row_major(grad.cast_const(), plane), to).run();
                     return;
                 }
-                (0..count * self.window.input_len()).for_each(|i| to.add(i).write(E::default()));
+                (0..count * self.window.input_len()).for_each(|i| to.add(i).write(S::Acc::default()));
                 let target = (UNFOLDED / rows).clamp(64, 4096);
                 let cut = Span::cut(1, plane, target);
                 for span in (0..cut.count()).map(|i| cut.span(i)).filter(|s| s.len() > 0) {
-                    let matrix = Scratch::<E>::new(rows * span.len());
+                    let matrix = Scratch::<S::Acc>::new(rows * span.len());
                     let b = Mat::row_major(grad.add(span.first).cast_const(), plane);
                     Gemm::new(rows, span.len(), og, w, b, matrix.ptr()).run();
                     fold(&self.window, matrix.ptr(), count, span.first, span.end, to);
@@ -281,13 +301,19 @@ impl Conv {
             // SAFETY: lengths were checked, and the elements are f32.
             return unsafe { run(self, x, dy, dw) };
         }
+        self.grad_weight_by_products(x, dy, dw);
+    }
+
+    /// `dw` by products of the operands' type.
+    pub fn grad_weight_by_products<S: Multiply + Default>(&self, x: &[S], dy: &[S], dw: &mut [S::Acc]) {
+        self.check(x.len(), dw.len(), dy.len());
         let (cg, og) = self.group();
         let (depth, taps, plane) = (self.depth(), self.window.kernel_len(), self.window.output_len());
         // Channels a task, then images a task where channels are few.
         let each = (96 / taps).clamp(1, cg);
         let blocks = cg.div_ceil(each) * self.groups;
         let chunks = if blocks >= 8 { 1 } else { self.batch.clamp(1, 8) };
-        let parts = Scratch::<E>::new(if chunks > 1 { chunks * dw.len() } else { 0 });
+        let parts = Scratch::<S::Acc>::new(if chunks > 1 { chunks * dw.len() } else { 0 });
         let size = dw.len();
         let (px, pdy, pdw) =
             (Shared::new(x.as_ptr().cast_mut()), Shared::new(dy.as_ptr().cast_mut()), Shared::new(dw.as_mut_ptr()));
@@ -305,19 +331,19 @@ impl Conv {
                 let base = if chunks > 1 { partial.get().add(chunk * size) } else { pdw.get() };
                 let to = base.add(g * og * depth + c0 * taps);
                 for o in 0..og {
-                    (0..rows).for_each(|i| to.add(o * depth + i).write(E::default()));
+                    (0..rows).for_each(|i| to.add(o * depth + i).write(S::Acc::default()));
                 }
                 for mut span in (0..cut.count()).map(|i| cut.span(i)).filter(|s| s.len() > 0) {
                     span.image += images.start;
                     let n = span.len();
-                    let matrix = Scratch::<E>::new(rows * n);
+                    let matrix = Scratch::<S>::new(rows * n);
                     unfold(&self.window, px.get(), self.channels, channels.clone(), span, matrix.ptr());
                     let grad = pdy.get().add((span.image * self.out_channels + g * og) * plane + span.first);
                     let gathered;
                     let a = if span.images == 1 {
                         Mat::row_major(grad.cast_const(), plane)
                     } else {
-                        gathered = Scratch::<E>::new(og * n);
+                        gathered = Scratch::<S>::new(og * n);
                         for o in 0..og {
                             for i in 0..span.images {
                                 let src = grad.add((i * self.out_channels + o) * plane);
@@ -339,7 +365,7 @@ impl Conv {
             dw.copy_from_slice(&parts[..size]);
             for part in parts.chunks_exact(size).skip(1) {
                 // SAFETY: equal lengths, apart.
-                unsafe { E::axpy(E::ONE, part.as_ptr(), dw.as_mut_ptr(), size) };
+                unsafe { S::Acc::axpy(S::Acc::ONE, part.as_ptr(), dw.as_mut_ptr(), size) };
             }
         }
     }

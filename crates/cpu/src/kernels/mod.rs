@@ -19,6 +19,7 @@ pub mod paged;
 pub mod philox;
 pub mod pooling;
 pub mod quant;
+pub mod recurrence;
 pub mod requantize;
 pub(crate) mod scratch;
 

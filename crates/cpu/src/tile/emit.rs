@@ -7,7 +7,7 @@ use super::functions::{self, Binary, EQUAL, MUL, POW, RECIP, Whole, has_loop, si
 use super::lane::{self, F1, Lane, is_narrow};
 use super::plan::Plan;
 use super::visit::visit;
-use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
+use super::{Accumulator, Ahead, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
 use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
 use passes::{Along, Loop, Step, Store};
 use smallvec::SmallVec;
@@ -184,6 +184,9 @@ impl Emitter<'_> {
             Step::Const(c) => Computed { val: self.constant(c), half: None },
             Step::Scalar { node, args, .. } => {
                 let n = &self.graph.nodes[*node as usize];
+                if let Some(computed) = self.stored_scalar(n, args) {
+                    return computed;
+                }
                 let args: SmallVec<[Val; 3]> = args.iter().map(|&a| self.at[a as usize].val).collect();
                 let val = self.scalar(n, &args);
                 self.round(val, n.outs[0].dtype)
@@ -288,6 +291,50 @@ impl Emitter<'_> {
     /// What a value that differs at every point varies along.
     fn all(&self) -> Span {
         Span { by_row: self.l.dims.len() > self.l.inner, by_column: self.l.inner > 0 }
+    }
+
+    /// An elementwise node of floats of 16 bits whose result is only stored, in one pass over what is stored.
+    fn stored_scalar(&mut self, n: &FlatNode, args: &[u32]) -> Option<Computed> {
+        let Meaning::Scalar(s) = n.op.meaning else { return None };
+        let (dtype, uses) = (n.outs[0].dtype, self.uses[self.at.len()]);
+        if Lane::stored(dtype) != Lane::Half || uses.is_read || !uses.is_stored {
+            return None;
+        }
+        let half = |e: &Self, i: usize| e.at[args[i] as usize].half.filter(|&h| e.lane(h) == Lane::Half);
+        // A number that is the same everywhere.
+        let number = |e: &Self, i: usize| {
+            let val = e.at[args[i] as usize].val;
+            let is_one = matches!(e.values[val as usize].home, Place::Const(_)) && e.lane(val) == Lane::F32;
+            is_one.then_some(val)
+        };
+        let y = match (s.out, args.len()) {
+            (Out::Same, 1) => {
+                let (f, x) = (functions::stored_unary(s.code, dtype)?, half(self, 0)?);
+                self.unary(f, x, Lane::Half)
+            }
+            (Out::Same, 2) => {
+                let f = functions::stored_binary(s.code, dtype)?;
+                match (half(self, 0), half(self, 1)) {
+                    (Some(a), Some(b)) => self.binary("", Binary::plain(f.vv), a, b, Lane::Half),
+                    (Some(a), None) if self.span(a) != Span::ONE => {
+                        let b = number(self, 1)?;
+                        self.binary("", f, a, b, Lane::Half)
+                    }
+                    (None, Some(b)) if self.span(b) != Span::ONE => {
+                        let a = number(self, 0)?;
+                        self.binary("", f, a, b, Lane::Half)
+                    }
+                    _ => return None,
+                }
+            }
+            (Out::Select, 3) => {
+                let (a, b) = (half(self, 1)?, half(self, 2)?);
+                let c = self.at[args[0] as usize].val;
+                self.select(c, a, b)
+            }
+            _ => return None,
+        };
+        Some(Computed { val: y, half: Some(y) })
     }
 
     /// An elementwise node: the vector loops of the C text in its row. Text with unknown functions is computed number
@@ -423,9 +470,24 @@ impl Emitter<'_> {
             kept[c.val as usize] = true;
             c.half.into_iter().for_each(|h| kept[h as usize] = true);
         }
+        self.drop_unused(&kept);
         let (values, accumulators) = (&self.values, &self.accumulators);
         let is_of_columns = |a: usize| accumulators[a].how == Gather::Columns;
         super::peephole::join(&mut self.instrs, |v| values[v as usize].lane, |v| kept[v as usize], is_of_columns);
+    }
+
+    /// Drops conversions that nothing reads.
+    fn drop_unused(&mut self, kept: &[bool]) {
+        let mut is_read = kept.to_vec();
+        let mut drops = vec![false; self.instrs.len()];
+        for (i, instr) in self.instrs.iter().enumerate().rev() {
+            drops[i] = matches!(instr, Instr::Unary { y, .. } if !is_read[*y as usize]);
+            if !drops[i] {
+                visit(instr, |v, is_result| is_read[v as usize] |= !is_result);
+            }
+        }
+        let mut drops = drops.into_iter();
+        self.instrs.retain(|_| !drops.next().unwrap_or(false));
     }
 
     /// Writes what is kept: computed where it is kept if memory lies as tiles do, else copied when
@@ -509,6 +571,7 @@ impl Emitter<'_> {
                 Instr::Unary { .. }
                     | Instr::Binary { .. }
                     | Instr::Chain { .. }
+                    | Instr::Triple { .. }
                     | Instr::Select { .. }
                     | Instr::Each { .. }
             )
@@ -549,7 +612,10 @@ impl Emitter<'_> {
                 }
             }
             // Same-size elementwise loops may write over an operand that is not needed again.
-            let over = matches!(instr, Instr::Unary { .. } | Instr::Binary { .. } | Instr::Chain { .. });
+            let over = matches!(
+                instr,
+                Instr::Unary { .. } | Instr::Binary { .. } | Instr::Chain { .. } | Instr::Triple { .. }
+            );
             let is_alike = |v: Val, y: Val| {
                 let (a, b) = (&self.values[v as usize], &self.values[y as usize]);
                 a.span == b.span && a.lane.size() == b.lane.size()
@@ -580,6 +646,7 @@ impl Emitter<'_> {
                 free.push((bytes(v), offsets[v as usize]));
             }
         }
+        let ahead = self.ahead(&instrs);
         let homes = self.values.into_iter().zip(offsets).map(|(v, at)| match v.home {
             Place::Scratch => Home::Scratch(if at == usize::MAX { 0 } else { at }),
             Place::Const(k) => Home::Const(k),
@@ -591,8 +658,31 @@ impl Emitter<'_> {
             consts: self.consts,
             instrs,
             accumulators: self.accumulators,
+            ahead,
             partials,
             scratch: end,
         }
     }
+
+    /// The memory that tiles read and write in place, where a loop takes several passes over more of it than caches hold:
+    /// between its passes, a processor does not look ahead far enough by itself.
+    fn ahead(&self, instrs: &[Instr]) -> Vec<Ahead> {
+        let in_memory = |v: &&Value| matches!(v.home, Place::Memory(_)) && v.span == self.all();
+        let bytes: usize = self.values.iter().filter(in_memory).map(|v| v.lane.size()).sum();
+        if bytes * self.plan.rows * self.plan.columns < AHEAD_MIN {
+            return Vec::new();
+        }
+        let mut is_written = vec![false; self.values.len()];
+        instrs.iter().for_each(|i| visit(i, |v, is_result| is_written[v as usize] |= is_result));
+        let values = self.values.iter().zip(is_written).filter(|(v, _)| in_memory(v));
+        values
+            .filter_map(|(v, is_written)| match &v.home {
+                Place::Memory(access) => Some(Ahead { access: access.clone(), span: v.span, is_written }),
+                _ => None,
+            })
+            .collect()
+    }
 }
+
+/// Bytes of a loop's operands and results from which on they do not fit the second-level cache.
+const AHEAD_MIN: usize = 1 << 21;

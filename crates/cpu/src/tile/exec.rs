@@ -21,6 +21,32 @@ const SHORT: usize = 24;
 /// Elements of a tile that operands are spread over, at most.
 const EXPANDED: usize = 1024;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+#[inline(always)]
+fn prefetch_to_read(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effect that a program can see.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// For memory that is written next: the line is then this processor's alone.
+#[inline(always)]
+fn prefetch_to_write(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above; where processors do not know the instruction it does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
 /// 64 bytes on a cache line's boundary.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -96,6 +122,9 @@ impl Tiles {
                             *v = access.first(bases, at);
                         }
                     }
+                    if !self.ahead.is_empty() {
+                        self.look_ahead(bases, at, all);
+                    }
                     // SAFETY: the window lies inside the task.
                     unsafe { self.tile(bases, &Tile { vals: &vals, at }, all) };
                     c += at.w;
@@ -103,6 +132,27 @@ impl Tiles {
                 r += h;
             }
         });
+    }
+
+    /// Brings the memory of the next tile closer.
+    fn look_ahead(&self, bases: Bases, at: Window, all: Window) {
+        let (mut r, mut c) = (at.r, at.c + at.w);
+        if c >= all.c + all.w {
+            (r, c) = (at.r + at.h, all.c);
+        }
+        if r >= all.r + all.h {
+            return;
+        }
+        let next = Window { r, h: self.plan.h.min(all.r + all.h - r), c, w: self.plan.w.min(all.c + all.w - c) };
+        for a in &self.ahead {
+            let p = a.access.first(bases, next).cast_const();
+            let bytes = a.span.count(next.h, next.w) * a.access.size;
+            if a.is_written {
+                (0..bytes).step_by(LINE).for_each(|i| prefetch_to_write(p.wrapping_add(i)));
+            } else {
+                (0..bytes).step_by(LINE).for_each(|i| prefetch_to_read(p.wrapping_add(i)));
+            }
+        }
     }
 
     unsafe fn tile(&self, bases: Bases, t: &Tile, all: Window) {
@@ -118,7 +168,13 @@ impl Tiles {
                     Instr::Write { access, x } => access.write(bases, t.at, at(*x)),
                     Instr::Unary { f, x, y, span } => f(at(*x), at(*y), span.count(h, w)),
                     Instr::Binary { f, a, b, y, .. } => t.binary(f, *a, *b, *y),
-                    Instr::Chain { f, a, b, c, y } => {
+                    Instr::Triple { f, args, y } => {
+                        t.stretches(*args, *y, |[(a, _), (b, b1), (c, c1), (d, d1)], y, n| {
+                            let f = f[4 * usize::from(!b1) + 2 * usize::from(!c1) + usize::from(!d1)];
+                            f(a.cast(), b.cast(), c.cast(), d.cast(), y.cast(), n)
+                        })
+                    }
+                    Instr::Chain { f, a, b, c, y, .. } => {
                         t.stretches([*a, *b, *c], *y, |[(a, _), (b, b1), (c, c1)], y, n| {
                             f[usize::from(!b1)][usize::from(!c1)](a.cast(), b.cast(), c.cast(), y.cast(), n)
                         })

@@ -151,6 +151,87 @@ macro_rules! float_loops {
 float_loops!(unary_f32, binary_f32, f32s, f32);
 float_loops!(unary_f64, binary_f64, f64s, f64);
 
+/// The loops of a text over stored floats of 16 bits, where the machine computes them in registers.
+#[cfg(target_arch = "x86_64")]
+mod stored {
+    use super::*;
+    use crate::vmath::halves::{Brain, Half, binary, is_available, unary, with_number};
+
+    macro_rules! of_type {
+        ($unary:ident, $binary:ident, $s:ident) => {
+            fn $unary(code: &str) -> Option<F1> {
+                choose!(code, {
+                    "exp({0})" => unary::<$s, f32s::Exp>,
+                    "log({0})" => unary::<$s, f32s::Log>,
+                    "sqrt({0})" => unary::<$s, f32s::Sqrt>,
+                    "rsqrt({0})" => unary::<$s, f32s::Rsqrt>,
+                    RECIP => unary::<$s, f32s::Recip>,
+                    "sin({0})" => unary::<$s, f32s::Sin>,
+                    "cos({0})" => unary::<$s, f32s::Cos>,
+                    "tanh({0})" => unary::<$s, f32s::Tanh>,
+                    "(1 / (1 + exp(-{0})))" => unary::<$s, f32s::Sigmoid>,
+                    "erf({0})" => unary::<$s, f32s::Erf>,
+                    NEG => unary::<$s, f32s::Neg>,
+                    "abs({0})" => unary::<$s, f32s::Abs>,
+                    "({0} * {0})" => unary::<$s, f32s::Square>,
+                    "floor({0})" => unary::<$s, f32s::Floor>,
+                    "ceil({0})" => unary::<$s, f32s::Ceil>,
+                    ROUND => unary::<$s, f32s::Round>,
+                })
+            }
+            fn $binary(code: &str) -> Option<Binary> {
+                macro_rules! entry {
+                    ($f:ident) => {
+                        Binary {
+                            vv: binary::<$s, f32s::$f>,
+                            vs: Some(with_number::<$s, f32s::$f, false>),
+                            sv: Some(with_number::<$s, f32s::$f, true>),
+                        }
+                    };
+                }
+                choose!(code, {
+                    ADD => entry!(Add),
+                    SUB => entry!(Sub),
+                    MUL => entry!(Mul),
+                    "({0} / {1})" => entry!(Div),
+                    MIN => entry!(Min),
+                    MAX => entry!(Max),
+                })
+            }
+        };
+    }
+    of_type!(unary_bf16, binary_bf16, Brain);
+    of_type!(unary_f16, binary_f16, Half);
+
+    /// Of one operand.
+    pub fn one(code: &str, dtype: DType) -> Option<F1> {
+        match dtype {
+            DType::BF16 if linked!("bf16") && is_available() => unary_bf16(code),
+            DType::F16 if linked!("f16") && is_available() => unary_f16(code),
+            _ => None,
+        }
+    }
+    /// Of two operands: where one is a number, it is of `f32`.
+    pub fn two(code: &str, dtype: DType) -> Option<Binary> {
+        match dtype {
+            DType::BF16 if linked!("bf16") && is_available() => binary_bf16(code),
+            DType::F16 if linked!("f16") && is_available() => binary_f16(code),
+            _ => None,
+        }
+    }
+}
+#[cfg(not(target_arch = "x86_64"))]
+mod stored {
+    use super::*;
+    pub fn one(_: &str, _: DType) -> Option<F1> {
+        None
+    }
+    pub fn two(_: &str, _: DType) -> Option<Binary> {
+        None
+    }
+}
+pub use stored::{one as stored_unary, two as stored_binary};
+
 /// A plain loop over two operands, compiled for each instruction set.
 macro_rules! plain2 {
     ($name:ident, $t:ty, $u:ty, |$a:ident, $b:ident| $f:expr) => {

@@ -20,7 +20,7 @@ mod requantize;
 mod visit;
 
 use access::{Access, Spot};
-use chain::Chain;
+use chain::{Chain, Simple, Triple};
 use combine::{Row, Wide};
 use functions::Binary;
 use ir::{DType, Monoid};
@@ -106,10 +106,17 @@ enum Instr {
     },
     /// Two operations in one pass.
     Chain {
+        ops: (Simple, Simple),
         f: [[Chain; 2]; 2],
         a: Arg,
         b: Arg,
         c: Arg,
+        y: Arg,
+    },
+    /// Three operations in one pass.
+    Triple {
+        f: [Triple; 8],
+        args: [Arg; 4],
         y: Arg,
     },
     /// The sum of a product's row.
@@ -190,6 +197,13 @@ enum Home {
     Memory(Access),
 }
 
+/// Memory that is brought closer while the tile before is computed.
+struct Ahead {
+    access: Access,
+    span: Span,
+    is_written: bool,
+}
+
 /// The program of a loop.
 pub struct Tiles {
     plan: Plan,
@@ -197,6 +211,8 @@ pub struct Tiles {
     consts: Vec<u64>,
     instrs: Vec<Instr>,
     accumulators: Vec<Accumulator>,
+    /// What tiles read and write in place, for loops over more memory than caches hold.
+    ahead: Vec<Ahead>,
     /// The loop's scratch space in the arena.
     partials: Spot,
     /// Bytes of scratch memory a thread needs.

@@ -1,4 +1,4 @@
-//! Joins neighboring instructions where one pass does the work of two: `(a op b) op c`, the sum of a
+//! Joins neighboring instructions where one pass does the work of two or three: `(a op b) op c`, the sum of a
 //! product's row, and reductions of rows that are read from memory.
 
 use super::chain::{self, Simple};
@@ -55,6 +55,22 @@ pub fn join(
             gone[i] = true;
             continue;
         }
+        if let Instr::Chain { ops, a, b, c, y, .. } = &instrs[i]
+            && let Some(&(1, at)) = uses.get(y.val as usize)
+            && !is_kept(y.val)
+            && let Instr::Binary { code, a: left, b: right, y: z, .. } = &instrs[at]
+            && lane(z.val) == Lane::F32
+            && z.span == y.span
+        {
+            let is_first = left.val == y.val;
+            let third = Simple::new(code, is_first);
+            if let Some(f) = third.and_then(|third| chain::triples(ops.0, ops.1, third)) {
+                let joined = Instr::Triple { f, args: [*a, *b, *c, if is_first { *right } else { *left }], y: *z };
+                instrs[at] = joined;
+                gone[i] = true;
+            }
+            continue;
+        }
         let Instr::Binary { code, a, b, y, .. } = &instrs[i] else { continue };
         let (code, a, b, y) = (*code, *a, *b, *y);
         let (count, at) = uses.get(y.val as usize).copied().unwrap_or_default();
@@ -92,5 +108,5 @@ fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -
         return None;
     };
     let q = Simple::new(second.0, second.1)?;
-    Some(Instr::Chain { f: chain::loops(p, q)?, a, b, c, y: z })
+    Some(Instr::Chain { ops: (p, q), f: chain::loops(p, q)?, a, b, c, y: z })
 }

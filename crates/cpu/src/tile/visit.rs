@@ -28,6 +28,10 @@ pub(super) fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
             }
             f(y.val, true);
         }
+        Instr::Triple { args, y, .. } => {
+            args.iter().for_each(|a| f(a.val, false));
+            f(y.val, true);
+        }
         Instr::Each { args, y, .. } => {
             args.iter().for_each(|(a, _)| f(a.val, false));
             f(y.val, true);

@@ -138,7 +138,7 @@ unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
     #[cfg(target_arch = "x86_64")]
     if super::level() >= super::Level::Avx2 {
         // SAFETY: the level says that the machine has F16C; bounds are the caller's promise.
-        return unsafe { f16c::widen(x, y, n) };
+        return unsafe { f16c::widen_at(super::level(), x, y, n) };
     }
     #[cfg(target_arch = "aarch64")]
     if super::level() == super::Level::Neon {
@@ -153,7 +153,7 @@ unsafe fn narrow_f16s(x: *const f32, y: *mut u16, n: usize) {
     #[cfg(target_arch = "x86_64")]
     if super::level() >= super::Level::Avx2 {
         // SAFETY: as above.
-        return unsafe { f16c::narrow(x, y, n) };
+        return unsafe { f16c::narrow_at(super::level(), x, y, n) };
     }
     #[cfg(target_arch = "aarch64")]
     if super::level() == super::Level::Neon {
@@ -168,7 +168,7 @@ unsafe fn round_f16s(x: *const f32, y: *mut f32, n: usize) {
     #[cfg(target_arch = "x86_64")]
     if super::level() >= super::Level::Avx2 {
         // SAFETY: as above.
-        return unsafe { f16c::round(x, y, n) };
+        return unsafe { f16c::round_at(super::level(), x, y, n) };
     }
     // SAFETY: the caller's promise.
     unsafe { in_pieces::<f16>(x, y, n) }
@@ -191,67 +191,97 @@ unsafe fn in_pieces<H: Narrow>(x: *const f32, y: *mut f32, n: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one comment holds for the blocks of conversions")]
 mod f16c {
+    use super::super::Level;
     use std::arch::x86_64::*;
 
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) unsafe fn widen(x: *const u16, y: *mut f32, n: usize) {
-        let mut i = 0;
-        // SAFETY: indexes stay below `n`, the caller's promise.
-        unsafe {
-            while i + 8 <= n {
-                _mm256_storeu_ps(y.add(i), _mm256_cvtph_ps(_mm_loadu_si128(x.add(i).cast())));
-                i += 8;
-            }
-            if i < n {
-                let mut p = [0u16; 8];
-                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
-                let mut q = [0f32; 8];
-                _mm256_storeu_ps(q.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(p.as_ptr().cast())));
-                std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
-            }
-        }
-    }
+    const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) unsafe fn round(x: *const f32, y: *mut f32, n: usize) {
-        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
-        let there_and_back = |v: __m256| _mm256_cvtph_ps(_mm256_cvtps_ph::<NEAREST>(v));
-        let mut i = 0;
-        // SAFETY: indexes stay below `n`, the caller's promise.
-        unsafe {
-            while i + 8 <= n {
-                _mm256_storeu_ps(y.add(i), there_and_back(_mm256_loadu_ps(x.add(i))));
-                i += 8;
+    /// A conversion, sixteen numbers at a time where the machine can, else eight; the last ones under a mask or through
+    /// copies.
+    macro_rules! conversion {
+        ($at:ident, $wide:ident, $half:ident, $a:ty, $b:ty, $load16:expr, $store16:expr, $f16:expr, $load8:expr, $store8:expr, $f8:expr) => {
+            /// # Safety
+            /// The machine has the level; `n` elements behind each pointer.
+            pub(super) unsafe fn $at(level: Level, x: *const $a, y: *mut $b, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { if level == Level::Avx512 { $wide(x, y, n) } else { $half(x, y, n) } }
             }
-            if i < n {
-                let mut p = [0f32; 8];
-                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
-                _mm256_storeu_ps(p.as_mut_ptr(), there_and_back(_mm256_loadu_ps(p.as_ptr())));
-                std::ptr::copy_nonoverlapping(p.as_ptr(), y.add(i), n - i);
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            unsafe fn $wide(x: *const $a, y: *mut $b, n: usize) {
+                let (load, store, f) = ($load16, $store16, $f16);
+                // SAFETY: indexes stay below `n`, the caller's promise; others are masked.
+                unsafe {
+                    let whole = n / 16 * 16;
+                    for i in (0..whole).step_by(16) {
+                        store(y.add(i), !0, f(load(x.add(i), !0)));
+                    }
+                    if whole < n {
+                        let mask = ((1u32 << (n - whole)) - 1) as u16;
+                        store(y.add(whole), mask, f(load(x.add(whole), mask)));
+                    }
+                }
             }
-        }
+            #[target_feature(enable = "avx,f16c")]
+            unsafe fn $half(x: *const $a, y: *mut $b, n: usize) {
+                let (load, store, f) = ($load8, $store8, $f8);
+                // SAFETY: indexes stay below `n`, the caller's promise.
+                unsafe {
+                    let whole = n / 8 * 8;
+                    for i in (0..whole).step_by(8) {
+                        store(y.add(i), f(load(x.add(i))));
+                    }
+                    if whole < n {
+                        let (mut p, mut q) = ([<$a>::default(); 8], [<$b>::default(); 8]);
+                        std::ptr::copy_nonoverlapping(x.add(whole), p.as_mut_ptr(), n - whole);
+                        store(q.as_mut_ptr(), f(load(p.as_ptr())));
+                        std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(whole), n - whole);
+                    }
+                }
+            }
+        };
     }
-
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) unsafe fn narrow(x: *const f32, y: *mut u16, n: usize) {
-        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
-        let mut i = 0;
-        // SAFETY: indexes stay below `n`, the caller's promise.
-        unsafe {
-            while i + 8 <= n {
-                _mm_storeu_si128(y.add(i).cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(x.add(i))));
-                i += 8;
-            }
-            if i < n {
-                let mut p = [0f32; 8];
-                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
-                let mut q = [0u16; 8];
-                _mm_storeu_si128(q.as_mut_ptr().cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(p.as_ptr())));
-                std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
-            }
-        }
-    }
+    // SAFETY of the blocks below: memory and instructions are the promise of the functions that they stand in.
+    conversion!(
+        widen_at,
+        widen_16,
+        widen_8,
+        u16,
+        f32,
+        |p: *const u16, m: u16| unsafe { _mm256_maskz_loadu_epi16(m, p.cast()) },
+        |p: *mut f32, m: u16, v: __m512| unsafe { _mm512_mask_storeu_ps(p, m, v) },
+        |v: __m256i| _mm512_cvtph_ps(v),
+        |p: *const u16| unsafe { _mm_loadu_si128(p.cast()) },
+        |p: *mut f32, v: __m256| unsafe { _mm256_storeu_ps(p, v) },
+        |v: __m128i| _mm256_cvtph_ps(v)
+    );
+    conversion!(
+        narrow_at,
+        narrow_16,
+        narrow_8,
+        f32,
+        u16,
+        |p: *const f32, m: u16| unsafe { _mm512_maskz_loadu_ps(m, p) },
+        |p: *mut u16, m: u16, v: __m256i| unsafe { _mm256_mask_storeu_epi16(p.cast(), m, v) },
+        |v: __m512| _mm512_cvtps_ph::<NEAREST>(v),
+        |p: *const f32| unsafe { _mm256_loadu_ps(p) },
+        |p: *mut u16, v: __m128i| unsafe { _mm_storeu_si128(p.cast(), v) },
+        |v: __m256| _mm256_cvtps_ph::<NEAREST>(v)
+    );
+    conversion!(
+        round_at,
+        round_16,
+        round_8,
+        f32,
+        f32,
+        |p: *const f32, m: u16| unsafe { _mm512_maskz_loadu_ps(m, p) },
+        |p: *mut f32, m: u16, v: __m512| unsafe { _mm512_mask_storeu_ps(p, m, v) },
+        |v: __m512| _mm512_cvtph_ps(_mm512_cvtps_ph::<NEAREST>(v)),
+        |p: *const f32| unsafe { _mm256_loadu_ps(p) },
+        |p: *mut f32, v: __m256| unsafe { _mm256_storeu_ps(p, v) },
+        |v: __m256| _mm256_cvtph_ps(_mm256_cvtps_ph::<NEAREST>(v))
+    );
 }
 
 /// Every 64-bit ARM converts four at a time, but the vectors of `f16` that compilers know are not

@@ -23,7 +23,7 @@ fn check(x: usize, y: usize) {
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $op:ident |$v:ident| $f:expr;)*) => {
         $(
-            struct $op;
+            pub(crate) struct $op;
             impl<W: Vector<E = T>> Op1<W> for $op {
                 #[inline(always)]
                 fn apply($v: W) -> W {
@@ -68,7 +68,7 @@ macro_rules! unary {
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $scalar:ident $flipped:ident $op:ident |$a:ident, $b:ident| $f:expr;)*) => {
         $(
-            struct $op;
+            pub(crate) struct $op;
             impl<W: Vector<E = T>> Op2<W> for $op {
                 #[inline(always)]
                 fn apply($a: W, $b: W) -> W {

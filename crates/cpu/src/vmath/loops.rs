@@ -8,12 +8,14 @@ use super::simd::Vector;
 use std::mem::MaybeUninit;
 
 /// A function of one vector. A trait and not a closure, because its `apply` must be inlined.
-pub(crate) trait Op1<V: Vector> {
+pub trait Op1<V: Vector> {
+    /// Applies it.
     fn apply(x: V) -> V;
 }
 
 /// A function of two vectors.
-pub(crate) trait Op2<V: Vector> {
+pub trait Op2<V: Vector> {
+    /// Applies it.
     fn apply(a: V, b: V) -> V;
 }
 

@@ -303,6 +303,9 @@ impl Real for f32 {
 
     #[inline(always)]
     fn erf<V: Vector<E = f32>>(x: V) -> V {
+        if V::HAS_TABLES {
+            return erf_by_table(x);
+        }
         let t = x.abs();
         let s = x * x;
         let r = horner(t, [-1.72853470e-5, 3.83197126e-4]);
@@ -354,6 +357,21 @@ impl Real for f32 {
         let y = V::select(x.lt(V::zero()), V::c(2.0) - y, y);
         V::select(x.eq(x), y, x)
     }
+}
+
+/// `x` times a polynomial around the nearest multiple of 1/8.
+#[inline(always)]
+fn erf_by_table<V: Vector<E = f32>>(x: V) -> V {
+    // From here on the result rounds to 1, and so it does at this number.
+    let a = V::c(3.92).min(x.abs());
+    // A number whose last bit stands for 1/8: the sum has the table's index in its low bits.
+    let shift = V::c(1572864.0);
+    let index = a + shift;
+    let d = a - (index - shift);
+    let [d4, d3, d2, d1, value, rest] = &super::coefficients::ERF_NEAR;
+    let r = index.entry(d4).fma(d, index.entry(d3)).fma(d, index.entry(d2)).fma(d, index.entry(d1));
+    let r = r.fma(d, index.entry(rest));
+    a.fma(index.entry(value), a * r).copysign(x)
 }
 
 /// `s - a * a` where `s` is the rounded square, by splitting `a` in halves (Dekker), for machines

@@ -36,6 +36,8 @@ mod coefficients;
 pub mod convert;
 pub mod f32s;
 pub mod f64s;
+#[cfg(target_arch = "x86_64")]
+pub mod halves;
 pub mod ints;
 pub mod inverse;
 pub mod math;

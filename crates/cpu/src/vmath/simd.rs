@@ -213,6 +213,14 @@ pub trait Vector:
             }
         }
     }
+    /// Whether [`Vector::entry`] takes one instruction.
+    const HAS_TABLES: bool = false;
+    /// For each lane the entry of a table whose number is in the low five bits of the lane; where
+    /// [`Vector::HAS_TABLES`].
+    #[inline(always)]
+    fn entry(self, _table: &[Self::E; 32]) -> Self {
+        unreachable!("no tables in registers")
+    }
     /// A function applied to each lane.
     #[inline(always)]
     fn map(self, f: impl Fn(Self::E) -> Self::E) -> Self {

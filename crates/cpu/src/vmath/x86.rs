@@ -342,7 +342,7 @@ avx2!(
 
 macro_rules! avx512 {
     ($v:ident, $e:ty, $n:literal, $mask:ty, $loadn:ident, $storen:ident, $round:ident, $cmp:ident, $blend:ident,
-     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $($shared:ident),*) => {
+     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $entry:ident, $has_tables:literal, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $mask;
             shared!($v, $e, $n, $($shared),*);
@@ -410,6 +410,11 @@ macro_rules! avx512 {
             fn evens(a: Self, b: Self) -> Self {
                 unsafe { $evens(a, b) }
             }
+            const HAS_TABLES: bool = $has_tables;
+            #[inline(always)]
+            fn entry(self, table: &[$e; 32]) -> Self {
+                unsafe { $entry(self, table) }
+            }
         }
     };
 }
@@ -428,6 +433,19 @@ unsafe fn evens8(a: F64x8, b: F64x8) -> F64x8 {
         let at = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
         F64x8(_mm512_permutex2var_pd(a.0, at, b.0))
     }
+}
+
+#[inline(always)]
+unsafe fn entry16(v: F32x16, table: &[f32; 32]) -> F32x16 {
+    unsafe {
+        let (low, high) = (_mm512_loadu_ps(table.as_ptr()), _mm512_loadu_ps(table.as_ptr().add(16)));
+        F32x16(_mm512_permutex2var_ps(low, _mm512_castps_si512(v.0), high))
+    }
+}
+
+#[inline(always)]
+unsafe fn entry8(_: F64x8, _: &[f64; 32]) -> F64x8 {
+    unreachable!("32 doubles are no table of two registers")
 }
 
 #[inline(always)]
@@ -464,6 +482,8 @@ avx512!(
     split16,
     _mm512_reduce_add_ps,
     evens16,
+    entry16,
+    true,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -489,6 +509,8 @@ avx512!(
     split_8,
     _mm512_reduce_add_pd,
     evens8,
+    entry8,
+    false,
     _mm512_set1_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,

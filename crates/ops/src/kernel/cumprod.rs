@@ -1,6 +1,6 @@
 //! `cumprod`: running products along an axis.
 
-use super::{BATCH_AXIS, advance, delay, recur_back};
+use super::{BATCH_AXIS, advance, delay};
 use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
@@ -22,7 +22,7 @@ pub static OP: Op = Op {
             return grads([x]);
         }
         let before = delay(&x.cumprod(at as i64), at, 1.0)?;
-        grads([before * recur_back(&advance(&x, at, 0.0)?, &c.g(0), at)?])
+        grads([before * advance(&x, at, 0.0)?.recur_back(&c.g(0), at)])
     }),
     batch: BATCH_AXIS,
     autocast: ir::Autocast::Wide,

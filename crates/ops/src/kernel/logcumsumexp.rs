@@ -1,6 +1,6 @@
 //! `logcumsumexp`: the logarithm of running sums of exponentials.
 
-use super::{BATCH_AXIS, advance, recur_back};
+use super::{BATCH_AXIS, advance};
 use crate::rules::{GradTensors, f64s, float, floats, grads, same};
 use crate::{Result, Tensor};
 use ir::AxisSplit;
@@ -27,7 +27,7 @@ pub static OP: Op = Op {
         }
         let y = Tensor::where_(&y.eq(f64::NEG_INFINITY), &y.zeros_like(), &y);
         let shrink = (&y - advance(&y, at, f64::INFINITY)?).exp();
-        grads([(x - &y).exp() * recur_back(&shrink, &c.g(0), at)?])
+        grads([(x - &y).exp() * shrink.recur_back(&c.g(0), at)])
     }),
     batch: BATCH_AXIS,
     autocast: ir::Autocast::Wide,

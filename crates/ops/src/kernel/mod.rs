@@ -12,6 +12,7 @@ crate::table! {
     logcumsumexp,
     matmul,
     pad,
+    recur_back,
 }
 
 use crate::rules::{GradTensors, grads, number};
@@ -49,27 +50,6 @@ pub(crate) const BATCH_AXIS: Batch = Batch::Rule(|c| {
     let outs = Tensor::apply(c.op, &inputs.iter().collect::<Vec<_>>(), attrs);
     outs.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
 });
-
-/// Solves r[i] = b[i] + a[i] · r[i + 1] from the end of an axis.
-///
-/// By doubling: after each round an element covers twice as many of its successors. That takes
-/// the logarithm of the axis' size in rounds of ordinary ops, so it can be differentiated again.
-pub(crate) fn recur_back(a: &Tensor, b: &Tensor, axis: usize) -> Result<Tensor> {
-    let shape = b.shape()?;
-    let (size, rank) = (shape[axis], shape.rank());
-    let ahead = |t: &Tensor, by: usize| {
-        let mut hi = vec![0; rank];
-        hi[axis] = by as i64;
-        t.narrow(axis as i64, by, size - by).pad_raw(&vec![0; rank], &hi, 0.0)
-    };
-    let (mut a, mut b, mut by) = (a.clone(), b.clone(), 1);
-    while by < size {
-        b = &b + &a * ahead(&b, by);
-        a = &a * ahead(&a, by);
-        by *= 2;
-    }
-    Ok(b)
-}
 
 /// The elements of an axis moved one place, with `first` coming in at the start.
 pub(crate) fn delay(x: &Tensor, axis: usize, first: f64) -> Result<Tensor> {

@@ -9,11 +9,12 @@
 #![allow(unsafe_code)]
 
 use super::super::scratch::Scratch;
-use super::{Gemm, Mat, Patch};
+use super::{Gemm, Mat, Output, Patch};
 use crate::pool::{self, Shared};
 use crate::vmath::{Level, level};
 use half::bf16;
 use std::arch::asm;
+use std::arch::x86_64::*;
 use std::sync::OnceLock;
 
 /// What words are made of.
@@ -98,7 +99,7 @@ static CONFIG: Config = {
 
 macro_rules! two_by_two {
     ($name:ident, $dot:literal) => {
-        /// Two tiles of rows, `a` and `a1`, times two of columns, `b` and `b1`, over `steps` tiles along `k`.
+        /// Two tiles of rows times two of columns, over `steps` tiles along `k`.
         ///
         /// # Safety
         /// So many tiles lie there; the unit is lent, and its sizes are [`CONFIG`].
@@ -176,12 +177,11 @@ impl Tiles {
     }
 }
 
-/// Multiplies sides in tiles, and hands each block of sums over with its first row and column.
+/// Multiplies sides of bytes in tiles, and hands each block of sums over with its first row and column.
 ///
 /// # Safety
 /// Both sides are packed, with as many tiles along `k`, and the unit is lent.
 pub(super) unsafe fn multiply(
-    kind: Kind,
     a: (&Tiles, *const u32),
     b: (&Tiles, *const u32),
     store: &(dyn Fn(usize, usize, &Sums) + Sync),
@@ -204,11 +204,9 @@ pub(super) unsafe fn multiply(
             for row in first_row..rows.min(first_row + DOWN) {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match kind {
-                        // Sums of nothing.
-                        _ if steps == 0 => {}
-                        Kind::Bf16 => dot_bf16(tiles(pa, row), tiles(pb, column), steps, &mut sums),
-                        Kind::Int8 => dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums),
+                    // Else sums of nothing.
+                    if steps > 0 {
+                        dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums);
                     }
                 }
                 store(row * BLOCK, column * BLOCK, &sums);
@@ -219,66 +217,253 @@ pub(super) unsafe fn multiply(
     });
 }
 
-/// The tile of pairs of 16 rows from `i` and 16 words from `p` on.
-unsafe fn row_tile(x: Mat<bf16>, i: usize, p: usize, lines: usize, k: usize, to: &mut [u32; TILE_WORDS]) {
-    for (r, row) in to.chunks_exact_mut(TILE).enumerate() {
-        let i = i + r;
-        if i >= lines {
-            row.fill(0);
-        } else if x.col == 1 && 2 * (p + TILE) <= k {
+/// A side of a product of `bf16`: lines along `k`, rows of A or columns of B.
+#[derive(Clone, Copy)]
+struct Lines {
+    p: Shared<bf16>,
+    /// Elements between lines, and between neighbors of a line.
+    line: isize,
+    step: isize,
+    lines: usize,
+    k: usize,
+    /// Whether a row of a tile is one step along `k` of 16 lines (the right side), or 16 words of one line.
+    is_right: bool,
+}
+
+impl Lines {
+    fn at(&self, line: usize, k: usize) -> *const u16 {
+        self.p.get().wrapping_offset(line as isize * self.line + k as isize * self.step).cast()
+    }
+
+    /// The tile of 16 lines from `i` and 16 words from `w` on.
+    ///
+    /// # Safety
+    /// The lines are valid memory, and the machine has AVX-512.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn tile(&self, i: usize, w: usize, to: &mut [u32; TILE_WORDS]) {
+        // SAFETY: the caller's promise; what lies outside of the matrix is masked.
+        unsafe {
+            let (rows, is_by_step) = if self.step == 1 {
+                (self.by_line(i, w), false)
+            } else if self.line == 1 {
+                (self.by_step(i, w), true)
+            } else {
+                return self.tile_of_any(i, w, to);
+            };
+            let rows = if is_by_step == self.is_right { rows } else { transposed(rows) };
+            for (r, row) in rows.into_iter().enumerate() {
+                _mm512_storeu_si512(to.as_mut_ptr().add(r * TILE).cast(), row);
+            }
+        }
+    }
+
+    /// For each of 16 lines its words; neighbors lie together.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn by_line(&self, i: usize, w: usize) -> [__m512i; TILE] {
+        let inside = (self.k - 2 * w).min(2 * TILE);
+        let mask = u32::MAX >> (2 * TILE - inside);
+        let mut rows = [_mm512_setzero_si512(); TILE];
+        for (r, row) in rows.iter_mut().enumerate().take(self.lines.saturating_sub(i)) {
             // SAFETY: the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(x.at(i, 2 * p).cast::<u8>(), row.as_mut_ptr().cast(), 4 * TILE) };
-        } else {
-            for (w, y) in row.iter_mut().enumerate() {
+            *row = unsafe { _mm512_maskz_loadu_epi16(mask, self.at(i + r, 2 * w).cast()) };
+        }
+        rows
+    }
+
+    /// For each of 16 words those of all lines; lines lie together.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn by_step(&self, i: usize, w: usize) -> [__m512i; TILE] {
+        let inside = self.lines.saturating_sub(i).min(TILE);
+        let mask = ((1u32 << inside) - 1) as u16;
+        let half = |k: usize| {
+            // SAFETY: the caller's promise.
+            let v = unsafe {
+                _mm256_maskz_loadu_epi16(if k < self.k { mask } else { 0 }, self.at(i, k.min(self.k)).cast())
+            };
+            _mm512_cvtepu16_epi32(v)
+        };
+        let mut rows = [_mm512_setzero_si512(); TILE];
+        for (r, row) in rows.iter_mut().enumerate() {
+            let k = 2 * (w + r);
+            *row = _mm512_or_si512(half(k), _mm512_slli_epi32::<16>(half(k + 1)));
+        }
+        rows
+    }
+
+    unsafe fn tile_of_any(&self, i: usize, w: usize, to: &mut [u32; TILE_WORDS]) {
+        for r in 0..TILE {
+            for c in 0..TILE {
+                let (i, w) = if self.is_right { (i + c, w + r) } else { (i + r, w + c) };
+                let half = |k: usize| {
+                    let is_inside = i < self.lines && k < self.k;
+                    // SAFETY: the caller's promise.
+                    if is_inside { u32::from(unsafe { *self.at(i, k) }) } else { 0 }
+                };
+                to[r * TILE + c] = half(2 * w) | half(2 * w + 1) << 16;
+            }
+        }
+    }
+
+    fn words(&self) -> usize {
+        self.k.div_ceil(2)
+    }
+
+    /// Packs blocks of lines, one after the other.
+    ///
+    /// # Safety
+    /// As for [`Lines::tile`]; room for them.
+    unsafe fn pack(&self, first: usize, blocks: usize, to: *mut u32) {
+        let steps = self.words().div_ceil(TILE);
+        for g in 0..2 * blocks {
+            for s in 0..steps {
                 // SAFETY: the caller's promise.
-                let at = |p: usize| if p < k { u32::from(unsafe { *x.at(i, p) }.to_bits()) } else { 0 };
-                *y = at(2 * (p + w)) | at(2 * (p + w) + 1) << 16;
+                unsafe { self.tile(first + g * TILE, s * TILE, &mut *to.add((g * steps + s) * TILE_WORDS).cast()) };
             }
         }
     }
 }
 
-/// The tile of pairs of 16 columns from `j` and 16 words from `p` on.
-unsafe fn column_tile(x: Mat<bf16>, j: usize, p: usize, lines: usize, k: usize, to: &mut [u32; TILE_WORDS]) {
-    for (w, row) in to.chunks_exact_mut(TILE).enumerate() {
-        let p = 2 * (p + w);
-        for (c, y) in row.iter_mut().enumerate() {
-            let is_inside = j + c < lines;
-            // SAFETY: the caller's promise.
-            let at = |p: usize| if is_inside && p < k { u32::from(unsafe { *x.at(p, j + c) }.to_bits()) } else { 0 };
-            *y = at(p) | at(p + 1) << 16;
+/// Sixteen rows of sixteen words as columns.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn transposed(r: [__m512i; TILE]) -> [__m512i; TILE] {
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    let mut r = t;
+    for i in 0..4 {
+        r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    // Columns c, c + 4, c + 8 and c + 12 of four rows each.
+    for c in 0..4 {
+        let even = |a, b| _mm512_shuffle_i32x4::<0x88>(a, b);
+        let odd = |a, b| _mm512_shuffle_i32x4::<0xdd>(a, b);
+        let (low, high) = (even(r[c], r[4 + c]), even(r[8 + c], r[12 + c]));
+        (t[c], t[8 + c]) = (even(low, high), odd(low, high));
+        let (low, high) = (odd(r[c], r[4 + c]), odd(r[8 + c], r[12 + c]));
+        (t[4 + c], t[12 + c]) = (even(low, high), odd(low, high));
+    }
+    t
+}
+
+/// Writes rows of a block to C, scaled, or adds them to it.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn store_f32(sums: &Sums, rows: usize, cols: usize, (alpha, add): (f32, bool), c: *mut f32, c_row: isize) {
+    let mask = u32::MAX >> (BLOCK - cols);
+    let alpha = _mm512_set1_ps(alpha);
+    for r in 0..rows {
+        for half in 0..2 {
+            let mask = (mask >> (half * TILE)) as u16;
+            // SAFETY: the caller's promise; lanes outside of C are masked.
+            unsafe {
+                let to = c.offset(r as isize * c_row).wrapping_add(half * TILE);
+                let sum = _mm512_mul_ps(_mm512_loadu_ps(sums.0.as_ptr().add(r * BLOCK + half * TILE).cast()), alpha);
+                let sum = if add { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
+                _mm512_mask_storeu_ps(to, mask, sum);
+            }
         }
     }
 }
+
+/// Words of the packed right side that stay in the second-level cache while the left side passes.
+const RESIDENT: usize = 1 << 17;
+/// Multiplications from which on a product of `bf16` is cut.
+const CUT_MIN: usize = 1 << 21;
 
 /// Computes a product of `bf16`; the unit is lent.
 ///
 /// # Safety
 /// As for [`Gemm::run`].
-pub(super) unsafe fn run(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
-    let words = q.k.div_ceil(2);
-    let (left, right) = (Tiles::new(q.m, words), Tiles::new(q.n, words));
-    let (left_room, right_room) = (Scratch::<u32>::new(left.words()), Scratch::<u32>::new(right.words()));
-    let (pa, pb, pc) = (Shared::new(q.a.p.cast_mut()), Shared::new(q.b.p.cast_mut()), Shared::new(q.c));
-    let (a, b) = ((q.a.row, q.a.col), (q.b.row, q.b.col));
-    let (m, n, k, c_row, alpha, add) = (q.m, q.n, q.k, q.c_row, q.alpha, q.accumulate);
-    let of = |p: Shared<bf16>, (row, col): (isize, isize)| Mat { p: p.get().cast_const(), row, col };
-    // SAFETY: the caller's promise.
-    unsafe {
-        left.pack(left_room.ptr(), &move |i, p, to| row_tile(of(pa, a), i, p, m, k, to));
-        right.pack(right_room.ptr(), &move |j, p, to| column_tile(of(pb, b), j, p, n, k, to));
-        multiply(Kind::Bf16, (&left, left_room.ptr()), (&right, right_room.ptr()), &move |i, j, sums| {
-            let (rows, cols) = (BLOCK.min(m - i), BLOCK.min(n - j));
-            for r in 0..rows {
-                let to = pc.get().offset((i + r) as isize * c_row).add(j);
-                for (x, sum) in sums.0[r * BLOCK..][..cols].iter().enumerate() {
-                    let old = if add { *to.add(x) } else { 0.0 };
-                    *to.add(x) = old + alpha * f32::from_bits(*sum);
-                }
-            }
-            done(Patch { row: i, rows, col: j, cols });
-        });
+pub(super) unsafe fn run<C: Output<f32>>(q: &Gemm<bf16, C>, done: &(dyn Fn(Patch) + Sync)) {
+    let side = |x: Mat<bf16>, lines: usize, is_right: bool| Lines {
+        p: Shared::new(x.p.cast_mut()),
+        line: x.row,
+        step: x.col,
+        lines,
+        k: q.k,
+        is_right,
+    };
+    let (left, right) = (side(q.a, q.m, false), side(q.b.t(), q.n, true));
+    let steps = left.words().div_ceil(TILE);
+    let block_words = BLOCK * TILE * steps;
+    let (rows, columns) = (q.m.div_ceil(BLOCK), q.n.div_ceil(BLOCK));
+    let is_cut = q.m * q.n * q.k >= CUT_MIN && !pool::is_inside_task();
+    let wanted = if is_cut { 2 * pool::threads() } else { 1 };
+    // Columns that a task packs and takes all of its rows through.
+    let group = (RESIDENT / block_words.max(1)).clamp(1, columns.div_ceil(wanted).max(1));
+    let groups = columns.div_ceil(group);
+    let bands = wanted.div_ceil(groups).clamp(1, rows.div_ceil(DOWN).max(1));
+    let packed = Scratch::<u32>::new(rows * block_words);
+    let to = Shared::new(packed.ptr());
+    let pack = |block: usize| {
+        // SAFETY: the caller's promise; each block has room of its own.
+        unsafe { left.pack(block * BLOCK, 1, to.get().add(block * block_words)) }
+    };
+    if is_cut {
+        pool::parallel_for(rows, &pack)
+    } else {
+        (0..rows).for_each(pack)
     }
+    let c = Shared::new(q.c);
+    let (m, n, c_row, alpha, add) = (q.m, q.n, q.c_row, q.alpha, q.accumulate);
+    let store = |i: usize, j: usize, sums: &Sums| {
+        let (rows, cols) = (BLOCK.min(m - i), BLOCK.min(n - j));
+        if C::SAME {
+            // SAFETY: the caller's promise: inside C, whose type is that of the sums.
+            unsafe {
+                let to = c.get().offset(i as isize * c_row).add(j).cast::<f32>();
+                store_f32(sums, rows, cols, (alpha, add), to, c_row);
+            }
+            return done(Patch { row: i, rows, col: j, cols });
+        }
+        for r in 0..rows {
+            // SAFETY: the caller's promise: inside C.
+            unsafe {
+                let to = c.get().offset((i + r) as isize * c_row).add(j);
+                let line = sums.0.as_ptr().add(r * BLOCK).cast::<f32>();
+                if !add && alpha == 1.0 {
+                    C::store(line, to, cols);
+                    continue;
+                }
+                let mut old = [0.0f32; BLOCK];
+                if add {
+                    C::load(to, old.as_mut_ptr(), cols);
+                }
+                (0..cols).for_each(|x| old[x] += alpha * *line.add(x));
+                C::store(old.as_ptr(), to, cols);
+            }
+        }
+        done(Patch { row: i, rows, col: j, cols });
+    };
+    let task = |task: usize| {
+        let (first, band) = (task / bands * group, task % bands);
+        let count = group.min(columns - first);
+        let room = Scratch::<u32>::new(count * block_words);
+        // SAFETY: the caller's promise.
+        unsafe { right.pack(first * BLOCK, count, room.ptr()) };
+        // SAFETY: the unit is lent; the sizes are valid.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
+        let mut sums = Sums([0; BLOCK * BLOCK]);
+        let halves = |p: *const u32, block: usize| {
+            [0, 1].map(|half| p.wrapping_add(block * block_words + half * steps * TILE_WORDS))
+        };
+        for row in rows * band / bands..rows * (band + 1) / bands {
+            for column in 0..count {
+                if steps > 0 {
+                    // SAFETY: both sides were packed.
+                    unsafe { dot_bf16(halves(to.get(), row), halves(room.ptr(), column), steps, &mut sums) };
+                }
+                store(row * BLOCK, (first + column) * BLOCK, &sums);
+            }
+        }
+        // SAFETY: as above; idle tiles cost the processor power.
+        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    };
+    if is_cut { pool::parallel_for(groups * bands, &task) } else { (0..groups * bands).for_each(task) }
 }
 
 #[cfg(test)]
@@ -303,20 +488,35 @@ mod tests {
             // Small integers: every order of sums gives the same.
             let a: Vec<bf16> = (0..m * k).map(|i| bf16::from_f32((i * 7 % 5) as f32 - 2.0)).collect();
             let b: Vec<bf16> = (0..k * n).map(|i| bf16::from_f32((i * 5 % 7) as f32 - 3.0)).collect();
-            for is_turned in [false, true] {
+            // Each side by rows, by columns, and with every other element.
+            for (way_a, way_b) in (0..9).map(|i| (i / 3, i % 3)) {
+                let spread = |v: &[bf16]| v.iter().flat_map(|&x| [x, bf16::NAN]).collect::<Vec<_>>();
+                let side = |v: &[bf16], rows: usize, cols: usize, way: usize| match way {
+                    0 => (v.to_vec(), (cols as isize, 1)),
+                    1 => (v.to_vec(), (1, rows as isize)),
+                    _ => (spread(v), (2 * cols as isize, 2)),
+                };
+                let ((left, sa), (right, sb)) = (side(&a, m, k, way_a), side(&b, k, n, way_b));
+                let mat = |v: &[bf16], (row, col): (isize, isize)| Mat { p: v.as_ptr(), row, col };
+                let of = |v: &[bf16], (row, col): (isize, isize), i: usize, j: usize| {
+                    v[i * row as usize + j * col as usize].to_f32()
+                };
+                let want: Vec<f32> = (0..m * n)
+                    .map(|at| (0..k).map(|p| of(&left, sa, at / n, p) * of(&right, sb, p, at % n)).sum())
+                    .collect();
                 let mut c = vec![1.0f32; m * n];
-                let right = if is_turned { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
-                let mut q = Gemm::new(m, n, k, Mat::row_major(a.as_ptr(), k), right, c.as_mut_ptr());
+                let mut q = Gemm::new(m, n, k, mat(&left, sa), mat(&right, sb), c.as_mut_ptr());
                 (q.alpha, q.accumulate) = (2.0, true);
                 // SAFETY: the vectors have the sizes that were named.
                 unsafe { run(&q, &|_| {}) };
-                for i in 0..m {
-                    for j in 0..n {
-                        let at = |p: usize| b[if is_turned { j * k + p } else { p * n + j }].to_f32();
-                        let sum: f32 = (0..k).map(|p| a[i * k + p].to_f32() * at(p)).sum();
-                        assert_eq!(c[i * n + j], 1.0 + 2.0 * sum, "{m}x{n}x{k} turned {is_turned}: {i}, {j}");
-                    }
-                }
+                let doubled: Vec<f32> = want.iter().map(|w| 1.0 + 2.0 * w).collect();
+                assert_eq!(c, doubled, "{m}x{n}x{k}, ways {way_a} and {way_b}");
+                let mut narrow = vec![bf16::ONE; m * n];
+                let q = Gemm::new(m, n, k, mat(&left, sa), mat(&right, sb), narrow.as_mut_ptr());
+                // SAFETY: as above.
+                unsafe { run(&q, &|_| {}) };
+                let rounded: Vec<bf16> = want.iter().map(|&w| bf16::from_f32(w)).collect();
+                assert_eq!(narrow, rounded, "{m}x{n}x{k}, ways {way_a} and {way_b}");
             }
         }
     }

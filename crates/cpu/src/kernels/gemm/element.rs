@@ -109,6 +109,11 @@ pub trait Multiply: Operand<Acc: Float> {
     /// Packs rows into strips, see [`strips`].
     #[doc(hidden)]
     unsafe fn pack_strips(from: *const Self, stride_p: isize, rows: usize, height: usize, k: usize, to: *mut Self::Acc);
+    /// Computes one product straight into C where there is a kernel that does; whether it did.
+    #[doc(hidden)]
+    unsafe fn one_into<C: Output<Self::Acc>>(_q: &Gemm<Self, C>) -> bool {
+        false
+    }
     /// Computes one product, and calls `done` for each part of C when it is ready.
     #[doc(hidden)]
     unsafe fn one(q: &Gemm<Self, Self::Acc>, done: &(dyn Fn(Patch) + Sync)) {
@@ -117,6 +122,17 @@ pub trait Multiply: Operand<Acc: Float> {
         // SAFETY: the caller's promise.
         unsafe { oriented.run(done) };
     }
+}
+
+/// Whether a product of `bf16` of these sizes is computed by the processor's matrix unit.
+pub(crate) fn has_tiles(m: usize, n: usize, k: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return m.min(n) >= 16 && k >= 32 && super::amx::is_available(super::amx::Kind::Bf16);
+    #[cfg(not(target_arch = "x86_64"))]
+    return {
+        let _ = (m, n, k);
+        false
+    };
 }
 
 macro_rules! multiply {
@@ -147,11 +163,21 @@ macro_rules! multiply {
 multiply!(f32, f32, pack_f32, strips_f32);
 multiply!(f64, f64, pack_f64, strips_f64);
 multiply!(bf16, f32, pack_bf16, strips_bf16
+    unsafe fn one_into<C: Output<f32>>(q: &Gemm<bf16, C>) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if has_tiles(q.m, q.n, q.k) {
+            // SAFETY: the caller's promise.
+            unsafe { super::amx::run(q, &|_| {}) };
+            return true;
+        }
+        let _ = q;
+        false
+    }
     unsafe fn one(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if q.m.min(q.n) >= 16 && q.k >= 32 && super::amx::is_available(super::amx::Kind::Bf16) {
+            if has_tiles(q.m, q.n, q.k) {
                 return super::amx::run(q, done);
             }
             if bf16_dot::is_available() { bf16_dot::run(q, done) } else { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) }

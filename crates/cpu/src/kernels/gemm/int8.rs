@@ -373,7 +373,7 @@ impl Right {
             let moved = |i: usize| y.wrapping_mul(if y == 0 { 0 } else { row_sum(i) }).wrapping_sub(both);
             let moved: Vec<i32> = (0..m).map(moved).collect();
             let b = self.room.as_slice().as_ptr().cast();
-            amx::multiply(amx::Kind::Int8, (&left, room.ptr()), (&right, b), &|i, j, sums| {
+            amx::multiply((&left, room.ptr()), (&right, b), &|i, j, sums| {
                 for r in 0..32.min(m - i) {
                     let to = pc.get().offset((i + r) as isize * c_row).add(j);
                     for q in 0..32.min(self.n - j) {

@@ -33,6 +33,7 @@ mod vector;
 
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
+pub(crate) use element::has_tiles;
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
 pub(crate) use micro::{BESIDE, prefetch};
@@ -264,6 +265,10 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             };
             if C::SAME {
                 return S::one(&of(c.cast(), self.c_row), &|_| {});
+            }
+            let this = Gemm { a, b, c, batch: 1, ..*self };
+            if S::one_into(&this) {
+                return;
             }
             let wide = Scratch::<S::Acc>::new(self.m * self.n);
             let (to, from) = (Shared::new(c), Shared::new(wide.ptr()));

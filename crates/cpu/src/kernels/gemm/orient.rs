@@ -119,6 +119,11 @@ impl<S: Multiply> Oriented<S> {
         S::SAME && self.left.col == 1 && self.left.row != 0
     }
 
+    /// Whether both sides are used where they lie.
+    fn is_direct(&self) -> bool {
+        self.is_left_direct() && S::SAME && self.right.col == 1 && self.right.row != 0
+    }
+
     /// Whether the right side is read from memory row by row and used once.
     pub fn is_stream(&self) -> bool {
         self.fixed_depth == 0 && self.right.col == 1 && self.is_flat() && self.k * self.n * size_of::<S>() >= STREAM
@@ -157,7 +162,15 @@ impl<S: Multiply> Oriented<S> {
             if pool::is_inside_task() {
                 return Way::Whole;
             }
-            return match tasks.min(floor(2 * pool::threads())).min(floor(self.n.div_ceil(self.lanes) / 2)) {
+            let threads = pool::threads();
+            // Two for each thread: processors that share a core are not equally fast.
+            let wanted = floor(work / TASK_MIN).clamp(2, TASKS.max(2 * threads));
+            let columns = wanted.min(floor(2 * threads)).min(floor(self.n.div_ceil(self.lanes) / 2));
+            let rows = threads.div_ceil(columns).min(wanted / columns).min(self.m / (2 * self.height));
+            if rows > 1 && threads >= GRID_THREADS && self.is_free && self.is_direct() {
+                return Way::Grid(rows, columns);
+            }
+            return match columns {
                 1 => Way::Whole,
                 tasks => Way::Columns(tasks),
             };
@@ -174,9 +187,8 @@ impl<S: Multiply> Oriented<S> {
 
     /// Rows and columns of tasks, where a product is cut both ways.
     fn grid(&self, threads: usize) -> Option<(usize, usize)> {
-        let is_direct = self.is_left_direct() && S::SAME && self.right.col == 1 && self.right.row != 0;
         let is_large = self.m * self.n * self.k >= threads * GRID_TASKS * TASK_MIN;
-        if !self.is_free || !is_direct || !is_large || threads < GRID_THREADS || pool::is_inside_task() {
+        if !self.is_free || !self.is_direct() || !is_large || threads < GRID_THREADS || pool::is_inside_task() {
             return None;
         }
         let rows = self.m.div_ceil(ROWS_MAX);

@@ -12,6 +12,7 @@ pub static CLAIMS: &[Claim] = &[
     Claim { is_whole: fits, ..Claim::new("grid_sample", grid_sample) },
     Claim { is_whole: fits, scratch, ..Claim::new("grid_sample_grad", grid_sample_grad) },
     Claim { is_whole: is_linear, ..Claim::new("interpolate", interpolate) },
+    Claim { is_whole: is_uneven, ..Claim::new("adaptive_avg_pool", adaptive_means) },
 ];
 
 /// Channels of a thread.
@@ -71,6 +72,32 @@ fn interpolate(c: &Call) -> Option<Vec<Kernel>> {
         x_ty = stored(x.ty.dtype),
     );
     Text::new().reads("x", x).writes("y", y).each(n * channels * oh * (ow / each), &body)
+}
+
+/// Adaptive pooling of two dimensions whose windows overlap or differ in size; others are reductions.
+fn is_uneven(n: &FlatNode, types: &[Type]) -> bool {
+    let (from, to) = (&types[0].shape, &n.outs[0].shape);
+    let differs = from.iter().zip(to.iter()).skip(2).any(|(size, out)| *out > 0 && size % out > 0);
+    differs && from.rank() == 4 && types[0].dtype.is_float() && from.count() > 0
+}
+
+/// A thread for each window.
+fn adaptive_means(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, y) = (&c.args[0], &c.outs[0]);
+    let [.., h, w] = *x.ty.shape.dims() else { return None };
+    let [n, channels, oh, ow] = *y.ty.shape.dims() else { return None };
+    let class = Class::of(x.ty.dtype).c();
+    let body = format!(
+        "const idx column = i % {ow}, row = i / {ow} % {oh}, plane = i / {};\n\
+         const int r0 = (int)(row * {h} / {oh}), r1 = (int)(((row + 1) * {h} + {oh} - 1) / {oh});\n\
+         const int c0 = (int)(column * {w} / {ow}), c1 = (int)(((column + 1) * {w} + {ow} - 1) / {ow});\n\
+         {class} sum = 0;\n\
+         for (int r = r0; r < r1; r++)\nfor (int c = c0; c < c1; c++) sum += get(x[(plane * {h} + r) * {w} + c]);\n\
+         y[i] = put_{}(sum / ({class})((r1 - r0) * (c1 - c0)));\n",
+        oh * ow,
+        y.ty.dtype,
+    );
+    Text::new().reads("x", x).writes("y", y).each(n * channels * oh * ow, &body)
 }
 
 /// Statements that bring a place `p` outside of `size` elements back.
