@@ -26,11 +26,11 @@ pub(super) enum Kind {
 }
 
 /// Rows and words of a tile.
-const TILE: usize = 16;
+pub(super) const TILE: usize = 16;
 /// Words of a tile.
-const TILE_WORDS: usize = TILE * TILE;
+pub(super) const TILE_WORDS: usize = TILE * TILE;
 /// Rows and columns that are multiplied at a time: two tiles.
-const BLOCK: usize = 2 * TILE;
+pub(super) const BLOCK: usize = 2 * TILE;
 /// Blocks of rows that a task takes a block of columns through.
 const DOWN: usize = 4;
 /// Multiplications of a task, at least.
@@ -97,12 +97,12 @@ static CONFIG: Config = {
 };
 
 macro_rules! two_by_two {
-    ($name:ident, $dot:literal) => {
+    ($vis:vis $name:ident, $dot:literal) => {
         /// Two tiles of rows, `a` and `a1`, times two of columns, `b` and `b1`, over `steps` tiles along `k`.
         ///
         /// # Safety
         /// So many tiles lie there; the unit is lent, and its sizes are [`CONFIG`].
-        unsafe fn $name(a: [*const u32; 2], b: [*const u32; 2], steps: usize, to: &mut Sums) {
+        $vis unsafe fn $name(a: [*const u32; 2], b: [*const u32; 2], steps: usize, to: &mut Sums) {
             // SAFETY: the caller's promise. Nothing else in the program uses tiles.
             unsafe {
                 asm!(
@@ -141,7 +141,7 @@ macro_rules! two_by_two {
     };
 }
 two_by_two!(dot_bf16, "tdpbf16ps");
-two_by_two!(dot_int8, "tdpbusd");
+two_by_two!(pub(super) dot_int8, "tdpbusd");
 
 /// A side in tiles: lines of 16 rows or columns, and in each the tiles along `k`.
 pub(super) struct Tiles {
@@ -176,6 +176,18 @@ impl Tiles {
     }
 }
 
+/// Runs `f` with the unit ready for [`dot_int8`].
+///
+/// # Safety
+/// The unit is lent.
+pub(super) unsafe fn with_tiles(f: impl FnOnce()) {
+    // SAFETY: the unit is lent; the sizes are valid.
+    unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
+    f();
+    // SAFETY: as above; idle tiles cost the processor power.
+    unsafe { asm!("tilerelease", options(nomem, nostack)) };
+}
+
 /// Multiplies sides in tiles, and hands each block of sums over with its first row and column.
 ///
 /// # Safety
@@ -194,28 +206,28 @@ pub(super) unsafe fn multiply(
     let groups = columns.div_ceil(across);
     pool::parallel_for(rows.div_ceil(DOWN) * groups, &|task| {
         let (first_row, first_column) = (task / groups * DOWN, task % groups * across);
-        // SAFETY: the unit is lent; the sizes are valid.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
         let mut sums = Sums([0; BLOCK * BLOCK]);
         let tiles = |p: Shared<u32>, block: usize| {
             [0, 1].map(|half| p.get().cast_const().wrapping_add((2 * block + half) * steps * TILE_WORDS))
         };
-        for column in first_column..columns.min(first_column + across) {
-            for row in first_row..rows.min(first_row + DOWN) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match kind {
-                        // Sums of nothing.
-                        _ if steps == 0 => {}
-                        Kind::Bf16 => dot_bf16(tiles(pa, row), tiles(pb, column), steps, &mut sums),
-                        Kind::Int8 => dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums),
+        let all = || {
+            for column in first_column..columns.min(first_column + across) {
+                for row in first_row..rows.min(first_row + DOWN) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match kind {
+                            // Sums of nothing.
+                            _ if steps == 0 => {}
+                            Kind::Bf16 => dot_bf16(tiles(pa, row), tiles(pb, column), steps, &mut sums),
+                            Kind::Int8 => dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums),
+                        }
                     }
+                    store(row * BLOCK, column * BLOCK, &sums);
                 }
-                store(row * BLOCK, column * BLOCK, &sums);
             }
-        }
-        // SAFETY: as above; idle tiles cost the processor power.
-        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+        };
+        // SAFETY: the caller's promise.
+        unsafe { with_tiles(all) };
     });
 }
 
