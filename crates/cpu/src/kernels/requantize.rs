@@ -101,7 +101,13 @@ impl Bound {
     /// # Safety
     /// They have room for all rows while it is used, and no other thread writes there. The residual and the numbers may share
     /// memory.
-    pub unsafe fn new(r: Requantize<*mut u8>) -> Bound {
+    pub unsafe fn new(mut r: Requantize<*mut u8>) -> Bound {
+        if r.real.is_none() {
+            // Only bytes are kept: both ranges are one.
+            for b in &mut r.bytes {
+                b.range = (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by));
+            }
+        }
         Bound(r)
     }
 }
@@ -157,7 +163,7 @@ unsafe fn rows<const RESIDUAL: bool, const REAL: bool>(
     }
 }
 
-/// `N` columns of a tile: their factors stay in registers.
+/// `N` columns of a tile: their factors stay in registers, and so does what the usual single result of bytes needs.
 #[inline(always)]
 unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     r: &Requantize<*mut u8>,
@@ -166,7 +172,39 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     part: Patch,
     first: usize,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match r.bytes[..] {
+            [b] if b.numbers.is_none() => {
+                numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
+                    quantize::<N, RESIDUAL>(&b, v, at);
+                });
+            }
+            _ => numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
+                for b in &r.bytes {
+                    let steps = quantize::<N, RESIDUAL>(b, v, at);
+                    if let Some((scale, to)) = b.numbers {
+                        let numbers: [f32; N] = std::array::from_fn(|i| (steps[i] - WHOLE) * scale);
+                        to.cast::<f32>().add(at).cast::<[f32; N]>().write_unaligned(numbers);
+                    }
+                }
+            }),
+        }
+    }
+}
+
+/// Hands over the numbers of each row and where they belong.
+#[inline(always)]
+unsafe fn numbers<const N: usize, const RESIDUAL: bool, const REAL: bool>(
+    r: &Requantize<*mut u8>,
+    tile: *const i32,
+    width: usize,
+    part: Patch,
+    first: usize,
+    then: impl Fn([f32; N], usize),
+) {
     let j = part.col + first;
+    let (columns, middle, range, residual, real) = (r.columns, r.middle, r.range, r.residual, r.real);
     // SAFETY: the caller's promise.
     unsafe {
         let scale = r.scale.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
@@ -174,57 +212,47 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
         // Whatever is added to -0.0 stays as it is.
         let bias = r.bias.map_or([-0.0; N], floats);
         let offset = r.offset.map_or([0; N], |p| p.cast::<i32>().add(j).cast::<[i32; N]>().read_unaligned());
-        // Where the numbers are not kept, both ranges are one.
-        let bytes: SmallVec<[Quantized<*mut u8>; 2]> = r
-            .bytes
-            .iter()
-            .map(|b| match REAL {
-                true => *b,
-                false => {
-                    let range = (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by));
-                    Quantized { range, ..*b }
-                }
-            })
-            .collect();
         for row in 0..part.rows {
-            let at = (part.row + row) * r.columns + j;
+            let at = (part.row + row) * columns + j;
             let sums = tile.add(row * width).cast::<[i32; N]>().read_unaligned();
             let whole: [i32; N] = std::array::from_fn(|i| sums[i].wrapping_add(offset[i]));
             let mut v: [f32; N] = std::array::from_fn(|i| whole[i] as f32 * scale[i] + bias[i]);
-            if let Some(m) = &r.middle {
+            if let Some(m) = middle {
                 let steps: [f32; N] = std::array::from_fn(|i| held(v[i] * m.by, m.range) + WHOLE);
                 v = std::array::from_fn(|i| (steps[i] - WHOLE) * m.scale);
             }
             if RESIDUAL {
-                let from = r.residual.unwrap_unchecked().cast::<f32>().add(at);
+                let from = residual.unwrap_unchecked().cast::<f32>().add(at);
                 let x = from.cast::<[f32; N]>().read_unaligned();
                 (0..N).for_each(|i| v[i] += x[i]);
             }
             if REAL {
                 // NaN stays.
-                (0..N).for_each(|i| v[i] = if r.range.0 > v[i] { r.range.0 } else { v[i] });
-                (0..N).for_each(|i| v[i] = if r.range.1 < v[i] { r.range.1 } else { v[i] });
-                let to = r.real.unwrap_unchecked().cast::<f32>().add(at);
+                (0..N).for_each(|i| v[i] = if range.0 > v[i] { range.0 } else { v[i] });
+                (0..N).for_each(|i| v[i] = if range.1 < v[i] { range.1 } else { v[i] });
+                let to = real.unwrap_unchecked().cast::<f32>().add(at);
                 to.cast::<[f32; N]>().write_unaligned(v);
             }
-            for b in &bytes {
-                let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
-                if RESIDUAL {
-                    // NaN becomes the byte 0, as a cast makes it.
-                    (0..N).for_each(|i| q[i] = if q[i].is_nan() { -b.zero } else { q[i] });
-                }
-                // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
-                let steps: [f32; N] = std::array::from_fn(|i| held(q[i], b.range) + WHOLE);
-                let zero = b.zero as i32 as u8;
-                let bytes: [u8; N] = std::array::from_fn(|i| (steps[i].to_bits() as u8).wrapping_add(zero));
-                b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes);
-                if let Some((scale, to)) = b.numbers {
-                    let numbers: [f32; N] = std::array::from_fn(|i| (steps[i] - WHOLE) * scale);
-                    to.cast::<f32>().add(at).cast::<[f32; N]>().write_unaligned(numbers);
-                }
-            }
+            then(v, at);
         }
     }
+}
+
+/// Stores numbers as bytes; their steps, moved by [`WHOLE`].
+#[inline(always)]
+unsafe fn quantize<const N: usize, const RESIDUAL: bool>(b: &Quantized<*mut u8>, v: [f32; N], at: usize) -> [f32; N] {
+    let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
+    if RESIDUAL {
+        // NaN becomes the byte 0, as a cast makes it.
+        (0..N).for_each(|i| q[i] = if q[i].is_nan() { -b.zero } else { q[i] });
+    }
+    // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
+    let steps: [f32; N] = std::array::from_fn(|i| held(q[i], b.range) + WHOLE);
+    let zero = b.zero as i32 as u8;
+    let bytes: [u8; N] = std::array::from_fn(|i| (steps[i].to_bits() as u8).wrapping_add(zero));
+    // SAFETY: the caller's promise.
+    unsafe { b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes) };
+    steps
 }
 
 /// A number in a range; NaN becomes its beginning.

@@ -29,6 +29,8 @@ pub(super) enum Kind {
 pub(super) const TILE: usize = 16;
 /// Words of a tile.
 pub(super) const TILE_WORDS: usize = TILE * TILE;
+/// How lines and tiles of a packed side lie.
+pub(super) const PACKED: (usize, usize) = (4 * TILE, 4 * TILE_WORDS);
 /// Rows and columns that are multiplied at a time: two tiles.
 pub(super) const BLOCK: usize = 2 * TILE;
 /// Blocks of rows that a task takes a block of columns through.
@@ -98,11 +100,18 @@ static CONFIG: Config = {
 
 macro_rules! two_by_two {
     ($vis:vis $name:ident, $dot:literal) => {
-        /// Two tiles of rows, `a` and `a1`, times two of columns, `b` and `b1`, over `steps` tiles along `k`.
+        /// Two tiles of rows, `a`, times two of columns, `b`, over `steps` tiles along `k`. Lines of the rows' tiles lie
+        /// `lie.0` bytes apart, and their tiles `lie.1`.
         ///
         /// # Safety
         /// So many tiles lie there; the unit is lent, and its sizes are [`CONFIG`].
-        $vis unsafe fn $name(a: [*const u32; 2], b: [*const u32; 2], steps: usize, to: &mut Sums) {
+        $vis unsafe fn $name(
+            a: [*const u32; 2],
+            lie: (usize, usize),
+            b: [*const u32; 2],
+            steps: usize,
+            to: &mut Sums,
+        ) {
             // SAFETY: the caller's promise. Nothing else in the program uses tiles.
             unsafe {
                 asm!(
@@ -111,16 +120,16 @@ macro_rules! two_by_two {
                     "tilezero tmm2",
                     "tilezero tmm3",
                     "2:",
-                    "tileloadd tmm4, [{a0} + {row}*1]",
+                    "tileloadd tmm4, [{a0} + {a_row}*1]",
                     "tileloadd tmm6, [{b0} + {row}*1]",
                     concat!($dot, " tmm0, tmm4, tmm6"),
                     "tileloadd tmm7, [{b1} + {row}*1]",
                     concat!($dot, " tmm1, tmm4, tmm7"),
-                    "tileloadd tmm5, [{a1} + {row}*1]",
+                    "tileloadd tmm5, [{a1} + {a_row}*1]",
                     concat!($dot, " tmm2, tmm5, tmm6"),
                     concat!($dot, " tmm3, tmm5, tmm7"),
-                    "add {a0}, 1024",
-                    "add {a1}, 1024",
+                    "add {a0}, {a_step}",
+                    "add {a1}, {a_step}",
                     "add {b0}, 1024",
                     "add {b1}, 1024",
                     "dec {steps}",
@@ -131,6 +140,7 @@ macro_rules! two_by_two {
                     "tilestored [{c} + {row}*2 + 2112], tmm3",
                     a0 = inout(reg) a[0] => _, a1 = inout(reg) a[1] => _,
                     b0 = inout(reg) b[0] => _, b1 = inout(reg) b[1] => _,
+                    a_row = in(reg) lie.0, a_step = in(reg) lie.1,
                     steps = inout(reg) steps => _, row = in(reg) 64usize, c = in(reg) to.0.as_mut_ptr(),
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                     out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -218,8 +228,8 @@ pub(super) unsafe fn multiply(
                         match kind {
                             // Sums of nothing.
                             _ if steps == 0 => {}
-                            Kind::Bf16 => dot_bf16(tiles(pa, row), tiles(pb, column), steps, &mut sums),
-                            Kind::Int8 => dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums),
+                            Kind::Bf16 => dot_bf16(tiles(pa, row), PACKED, tiles(pb, column), steps, &mut sums),
+                            Kind::Int8 => dot_int8(tiles(pa, row), PACKED, tiles(pb, column), steps, &mut sums),
                         }
                     }
                     store(row * BLOCK, column * BLOCK, &sums);

@@ -214,8 +214,19 @@ impl Right {
         let steps = self.k.div_ceil(LINE);
         let each = steps * TILE_WORDS;
         let room = Scratch::<u32>::new(windows.len().next_multiple_of(SIDE) / TILE * each);
-        // SAFETY: there is room for all lines; the caller's promise.
-        unsafe { lay_out(runs, windows, steps, room.ptr().cast()) };
+        // Windows of one run that lie evenly are read where they lie.
+        let is_run = runs.at.len() == 1 && self.k.is_multiple_of(LINE);
+        let lie = |some: &[*const u8]| {
+            let apart = (some[some.len() - 1].addr().wrapping_sub(some[0].addr())) / (some.len() - 1).max(1);
+            let is_even = some.windows(2).all(|w| w[1].addr().wrapping_sub(w[0].addr()) == apart);
+            (is_run && some.len() == SIDE && is_even).then_some((apart, LINE))
+        };
+        let lies: [Option<(usize, usize)>; BLOCK / SIDE] =
+            std::array::from_fn(|s| windows.get(s * SIDE..(s + 1) * SIDE).and_then(lie));
+        for (s, some) in windows.chunks(SIDE).enumerate().filter(|(s, _)| lies[*s].is_none()) {
+            // SAFETY: there is room for all lines; the caller's promise.
+            unsafe { lay_out(runs, some, steps, room.ptr().add(2 * s * each).cast()) };
+        }
         let mut sums = amx::Sums([0; SIDE * SIDE]);
         let is_moved = starts.iter().any(|s| *s != 0);
         let run = || {
@@ -224,10 +235,16 @@ impl Right {
                 let cols = SIDE.min(self.n - j);
                 let b = [0, 1].map(|half| b.wrapping_add((2 * panel + half) * each));
                 for (s, some) in windows.chunks(SIDE).enumerate() {
-                    let a = [0, 1].map(|half| room.ptr().cast_const().wrapping_add((2 * s + half) * each));
+                    let (a, lie) = match lies[s] {
+                        Some(lie) => ([some[0], some[TILE]].map(|p| p.wrapping_add(runs.at[0]).cast::<u32>()), lie),
+                        None => {
+                            let tile = |half| room.ptr().cast_const().wrapping_add((2 * s + half) * each);
+                            ([0, 1].map(tile), amx::PACKED)
+                        }
+                    };
                     // SAFETY: the caller's promise.
                     unsafe {
-                        amx::dot_int8(a, b, steps, &mut sums);
+                        amx::dot_int8(a, lie, b, steps, &mut sums);
                         let tile = sums.0.as_mut_ptr().cast::<i32>();
                         if is_moved {
                             move_by(tile, some.len(), starts[j..j + SIDE].as_ptr());
