@@ -71,7 +71,8 @@ def case(path: Path, root: Path, name: str) -> tuple[Path | None, str]:
             (data / f"output_{k}.pb").write_bytes(numpy_helper.from_array(np.asarray(value)).SerializeToString())
             if np.issubdtype(np.asarray(value).dtype, np.floating) and np.asarray(value).size:
                 largest = max(largest, float(np.nanmax(np.abs(value))))
-        (folder / "tolerance").write_text(f"1e-3 {1e-3 * max(largest, 1e-6)}")
+        # ONNX Runtime's own sigmoid is off by up to 1.2e-7: more than that where a detector finds nothing.
+        (folder / "tolerance").write_text(f"1e-3 {1e-3 * max(largest, 2e-4)}")
         sets += 1
         if sets == 2 or all(isinstance(d, int) for i in session.get_inputs() for d in i.shape):
             break

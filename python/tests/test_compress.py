@@ -247,6 +247,104 @@ def test_channels_that_are_gone_were_the_smallest():
         compression.prune_channels(nn.Linear(2, 2), 0.5)
 
 
+class Excited(nn.Module):
+    """A residual block with a depthwise convolution and squeeze-and-excitation."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.wide, self.norm1 = nn.Conv2d(inputs, 12, 1, bias=False), nn.BatchNorm2d(12)
+        self.deep, self.norm2 = nn.Conv2d(12, 12, 3, stride, padding=1, groups=12, bias=False), nn.BatchNorm2d(12)
+        self.squeeze, self.excite = nn.Conv2d(12, 4, 1), nn.Conv2d(4, 12, 1)
+        self.narrow, self.norm3 = nn.Conv2d(12, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.around = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else nn.Identity()
+
+    def forward(self, x):
+        y = self.norm1(self.wide(x)).relu()
+        y = tw.clamp(self.norm2(self.deep(y)), 0, 6)
+        y = y * self.excite(self.squeeze(y.mean((2, 3), keepdim=True)).relu()).sigmoid()
+        return self.norm3(self.narrow(y)) + self.around(x)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.a, self.b, self.c = Excited(8, 8, 1), Excited(8, 16, 2), Excited(16, 16, 1)
+        self.classes = nn.Linear(24, 5)
+
+    def forward(self, x):
+        x = self.a(self.norm(self.first(x)).relu())
+        y = self.b(x)
+        z = tw.cat([self.c(y).relu(), nn.functional.max_pool2d(x, 2)], 1)
+        return self.classes(z.mean((2, 3)))
+
+
+def _silence(net):
+    """Every second channel of every convolution and normalization is zero."""
+    with tw.no_grad():
+        for m in net.modules():
+            if isinstance(m, (nn.Conv2d, nn.BatchNorm2d)):
+                keep = (tw.arange(m.weight.shape[0]) % 2 == 0).to(tw.float32)
+                for p in (m.weight, m.bias):
+                    if p is not None:
+                        p.copy_(p * keep.reshape((-1,) + (1,) * (p.ndim - 1)))
+
+
+def test_channels_of_a_residual_network_go_together():
+    tw.manual_seed(0)
+    net, x = Residual().eval(), tw.randn(2, 3, 8, 8)
+    _silence(net)
+    small = compression.prune_channels(net, 0.5, example=(x,))
+    assert (small.first.out_channels, small.a.narrow.out_channels, small.b.wide.in_channels) == (4, 4, 4)
+    assert (small.c.narrow.out_channels, small.b.around.out_channels, small.c.deep.groups) == (8, 8, 6)
+    assert (small.a.squeeze.out_channels, small.a.excite.in_channels, small.a.excite.out_channels) == (2, 2, 6)
+    assert (small.classes.in_features, small.classes.out_features) == (12, 5)
+    assert np.allclose(small(x).numpy(), net(x).numpy(), atol=1e-5)
+    assert net.first.out_channels == 8
+    # What reaches the output or a normalization over channels stays.
+    with pytest.raises(tw.ArgumentError, match="no channels can go"):
+        compression.prune_channels(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)), 0.5, example=(tw.ones(1, 4),))
+
+
+def test_heads_without_weight_go():
+    tw.manual_seed(0)
+    net, x = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval(), tw.randn(2, 5, 16)
+    with tw.no_grad():
+        keep = (tw.arange(16) // 4 % 2).to(tw.float32)
+        net.self_attn.out_proj.weight.copy_(net.self_attn.out_proj.weight * keep)
+        net.self_attn.in_proj_weight.copy_(net.self_attn.in_proj_weight * tw.cat([keep] * 3).reshape(-1, 1))
+    small = compression.prune_heads(net, 0.5)
+    assert small.self_attn.num_heads == 2 and small.self_attn.in_proj_weight.shape == (24, 16)
+    assert np.allclose(small(x).numpy(), net(x).numpy(), atol=1e-5)
+    with pytest.raises(tw.ArgumentError, match="MultiheadAttention"):
+        compression.prune_heads(nn.Linear(2, 2), 0.5)
+
+
+def test_layers_that_change_nothing_go():
+    tw.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), *(nn.TransformerEncoderLayer(8, 2, 16, norm_first=True, batch_first=True) for _ in range(3))).eval()
+    with tw.no_grad():
+        for p in (net[2].self_attn.out_proj, net[2].linear2):
+            p.weight.copy_(p.weight * 0)
+            p.bias.copy_(p.bias * 0)
+    x = tw.randn(2, 5, 4)
+    small, names = compression.prune_layers(net, 0.34, [x])
+    assert names == ["2"] and len(small) == 3 and len(net) == 4
+    assert np.allclose(small(x).numpy(), net(x).numpy(), atol=1e-6)
+
+
+def test_embeddings_in_integers_and_weights_in_small_floats():
+    tw.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(50, 32), nn.Linear(32, 8))
+    ids = [tw.randint(0, 50, (4, 6))]
+    small, report = tw.compress(net, "int8", calibrate=ids, min_gain=0.0)
+    assert isinstance(small[0], compression.Int8Embedding) and report.sqnr > 35
+    assert report.bytes_after < 0.4 * report.bytes_before
+    small, report = tw.compress(net, "fp8", calibrate=ids, min_gain=0.0)
+    assert isinstance(small[1], compression.Fp8Linear) and small[1].weight.dtype == tw.float8_e4m3fn
+    assert isinstance(small[0], nn.Embedding) and report.sqnr > 25
+
+
 def test_distillation():
     z = tw.tensor([[1.0, 2.0, 0.5]])
     assert compression.distillation_loss(z, z, alpha=1.0).item() == pytest.approx(0, abs=1e-6)

@@ -465,7 +465,7 @@ impl Binder<'_> {
     }
     /// A kernel whose epilogue is not a loop but part of it.
     fn requantized(&self, l: &Loop) -> Option<Prepared> {
-        if !const { call::int_conv::IS_LINKED } {
+        if !const { call::int_conv::IS_LINKED || call::matmul::IS_INT8_LINKED } {
             return None;
         }
         let p = l.producer.as_ref()?;

@@ -92,3 +92,40 @@ fn bytes_of_the_reference() {
         }
     }
 }
+
+/// Products with a constant, as other libraries write them: an integer for each column, and zero points.
+#[test]
+fn products_with_zero_points() {
+    for case in 0..4 {
+        let [is_signed, has_bias] = [1, 2].map(|bit| case & bit != 0);
+        let (rows, inner, outputs) = (37, 52, 41);
+        let from = if is_signed { DType::I8 } else { DType::U8 };
+        let mut net = Net::default();
+        let x = net.0.input("x", &Type::new(from, [rows, inner]), SITE);
+        let w = net.constant(bytes(DType::I8, &[inner, outputs], 91));
+        let sums = net.f("int_matmul", &[x, w]);
+        let offset = net.constant(Literal::generate([outputs], |i| i as i32 * 1001 - 20_000));
+        let sums = net.f("add", &[sums, offset]);
+        let mut y = net.cast(sums, DType::F32);
+        let scale = net.constant(Literal::generate([outputs], |i| 1e-3 + i as f32 * 1e-5));
+        y = net.f("mul", &[y, scale]);
+        if has_bias {
+            let bias = net.constant(Literal::generate([outputs], |i| i as f32 * 0.1 - 1.0));
+            y = net.f("add", &[y, bias]);
+        }
+        // Sums that are in steps already are rounded as they are.
+        let steps = net.f("round", &[y]);
+        let (zero, low, high) = (net.number(if is_signed { -7.0 } else { 113.0 }), net.number(0.0), net.number(127.0));
+        let steps = net.f("add", &[steps, zero]);
+        let steps = net.f("maximum", &[steps, low]);
+        let steps = net.f("minimum", &[steps, high]);
+        let q = net.cast(steps, from);
+        let program = net.compile(&[q]);
+        let text = program.explain();
+        assert!(text.contains("requantized"), "case {case}: {text}");
+        let inputs = vec![bytes(from, &[rows, inner], 37)];
+        let want = reference::run(&net.0, &inputs).unwrap();
+        let got = program.run(&mut [Buffer::Host(inputs[0].clone())]).unwrap();
+        assert_eq!(got[0].read().unwrap().bytes(), want[0].bytes(), "case {case}");
+    }
+}

@@ -2,13 +2,14 @@
 
 use crate::element::Elem;
 use crate::graph::{self, Graph, describe};
+use crate::ops;
 use crate::proto::{Dim, TypeProto};
 use crate::run::{Run, Scope};
 use crate::source::Source;
 use crate::value::{Item, Value, read_value};
 use ir::{Error, Result, Type};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tensor::{Tensor, Traces, Variable};
@@ -61,10 +62,12 @@ impl Model {
         let file_bytes = source.bytes().len() as u64;
         let limit = options.memory_limit.unwrap_or(MEMORY_LIMIT_MIN.max(4 * file_bytes));
         let (proto, mut graph) = graph::build(source, limit)?;
+        let scales: FxHashSet<String> = graph.nodes.iter().flat_map(ops::scales).cloned().collect();
         let mut weights = Vec::new();
         for (name, value) in &mut graph.initializers {
-            // Numbers that are trained; the others are sizes, indices and quantized weights.
-            if let Value::Tensor(Item { tensor, elem, host: Some(l) }) = value
+            // Numbers that are trained; the others are sizes, indices, quantized weights and their scales.
+            if let Value::Tensor(Item { tensor, elem, host: Some(l), .. }) = value
+                && !scales.contains(name)
                 && l.dtype().is_float()
                 && !elem.is_small()
                 && l.count() > 1

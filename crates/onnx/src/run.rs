@@ -3,6 +3,7 @@
 
 use crate::element::Elem;
 use crate::graph::{Action, Attribute, Graph, Node};
+use crate::ops;
 use crate::value::{Item, Value};
 use ir::{DType, Error, Literal, Result, Shape};
 use rustc_hash::FxHashMap;
@@ -127,7 +128,9 @@ impl<'a> Scope<'a> {
                 let mut outs = (row.run)(&call)?;
                 if row.moves {
                     call.keep_type(&mut outs);
+                    ops::keep_steps(row, &call, &mut outs)?;
                 }
+                ops::keep_marks(row, &call, &mut outs);
                 outs
             }
             Action::Function(f) => {

@@ -31,12 +31,51 @@ pub struct Item {
     pub elem: Elem,
     /// The same on the host, where that costs nothing.
     pub host: Option<Literal>,
+    /// The bytes that numbers were dequantized from.
+    pub steps: Option<Arc<Steps>>,
+    /// Signed bytes as unsigned ones, 128 more: what kernels of integers read fastest.
+    pub unsigned: Option<Tensor>,
+    /// Whether it descends from sums of integers that were scaled.
+    pub is_scaled: bool,
+    /// Whether it is `[N, C, *S]` and was computed with channels last.
+    pub is_channels_last: bool,
+}
+
+/// Integers in steps of known sizes: `(bytes - zero) * scale`.
+pub struct Steps {
+    /// The integers.
+    pub bytes: Tensor,
+    /// The same on the host, if they are constant.
+    pub host: Option<Literal>,
+    /// One size, or one for each index of `axis`.
+    pub scale: Vec<f32>,
+    /// One zero point, or one for each index of `axis`.
+    pub zero: Vec<i64>,
+    /// The axis that sizes and zero points belong to.
+    pub axis: usize,
+}
+
+impl Steps {
+    /// The size and the zero point, if there is one of each.
+    pub fn whole(&self) -> Option<(f32, i64)> {
+        match (&self.scale[..], &self.zero[..]) {
+            ([scale], [zero]) => Some((*scale, *zero)),
+            _ => None,
+        }
+    }
+}
+
+impl Item {
+    /// A tensor of a type.
+    pub fn new(tensor: Tensor, elem: Elem, host: Option<Literal>) -> Item {
+        Item { tensor, elem, host, steps: None, unsigned: None, is_scaled: false, is_channels_last: false }
+    }
 }
 
 impl From<Tensor> for Value {
     fn from(tensor: Tensor) -> Value {
         let elem = tensor.dtype().map_or(Elem(0), Elem::of);
-        Value::Tensor(Item { tensor, elem, host: None })
+        Value::Tensor(Item::new(tensor, elem, None))
     }
 }
 
@@ -50,11 +89,11 @@ impl Value {
     /// A tensor whose values are known on the host, stored as `elem` is.
     pub fn known(elem: Elem, l: Literal) -> Value {
         let tensor = ir::Value::constant(l.clone(), Site::here()).into();
-        Value::Tensor(Item { tensor, elem, host: Some(l) })
+        Value::Tensor(Item::new(tensor, elem, Some(l)))
     }
     /// A tensor of a type that is kept in another.
     pub fn typed(tensor: Tensor, elem: Elem) -> Value {
-        Value::Tensor(Item { tensor, elem, host: None })
+        Value::Tensor(Item::new(tensor, elem, None))
     }
     /// Integers on the host.
     pub fn ints(data: &[i64]) -> Value {

@@ -8,14 +8,14 @@ from .distill import distillation_loss
 from .equalize import equalize
 from .fold import fold_batch_norms
 from .gguf import save_gguf
-from .layers import BlockLinear, StaticConv, StaticLinear
-from .prune import Masks, prune_blocks, prune_channels, prune_magnitude
+from .layers import BlockLinear, Fp8Linear, Int8Embedding, StaticConv, StaticLinear
+from .prune import Masks, prune_blocks, prune_channels, prune_heads, prune_layers, prune_magnitude
 from .qat import fake_quantize, finish_qat, prepare_qat
 from .quantize import Compressed, compare, compress
 from .report import Layer, Report
 
 __all__ = [
-    "BlockLinear", "Compressed", "Layer", "Masks", "Observer", "Report", "StaticConv", "StaticLinear", "compare", "compress", "distillation_loss",
-    "equalize", "fake_quantize", "finish_qat", "fold_batch_norms", "prepare_qat", "prune_blocks", "prune_channels", "prune_magnitude", "save_gguf",
-    "threshold",
+    "BlockLinear", "Compressed", "Fp8Linear", "Int8Embedding", "Layer", "Masks", "Observer", "Report", "StaticConv", "StaticLinear",
+    "compare", "compress", "distillation_loss", "equalize", "fake_quantize", "finish_qat", "fold_batch_norms", "prepare_qat",
+    "prune_blocks", "prune_channels", "prune_heads", "prune_layers", "prune_magnitude", "save_gguf", "threshold",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 
 import talweg as tw
 from .gguf import save_gguf
-from .prune import prune_channels, prune_magnitude
+from .prune import prune_channels, prune_heads, prune_layers, prune_magnitude
 from .quantize import compare, compress
 
 
@@ -49,8 +49,11 @@ def main(args):
     how.add_argument("--int8", action="store_const", const="int8", dest="method", help="weights in 8 bits, inputs as they come")
     how.add_argument("--int4", action="store_const", const="int4", dest="method", help="weights in 4 bits")
     how.add_argument("--static", action="store_const", const="static", dest="method", help="8 bits with calibrated ranges")
+    how.add_argument("--fp8", action="store_const", const="fp8", dest="method", help="weights in 8-bit floats")
     how.add_argument("--prune", type=float, metavar="SHARE", help="puts this share of weights to zero")
-    how.add_argument("--prune-channels", type=float, metavar="SHARE", help="removes this share of channels of a Sequential")
+    how.add_argument("--prune-channels", type=float, metavar="SHARE", help="removes this share of channels")
+    how.add_argument("--prune-heads", type=float, metavar="SHARE", help="removes this share of attention heads")
+    how.add_argument("--prune-layers", type=float, metavar="SHARE", help="removes this share of blocks, those that change least")
     parser.add_argument("--calibrate", metavar="DATA", help="inputs, a row an example: .npy, .safetensors or .pt")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--calibration", default="percentile", choices=["minmax", "percentile", "entropy"])
@@ -71,8 +74,19 @@ def main(args):
         before = copy.deepcopy(model)
         if given.prune is not None:
             print(f"sparsity {prune_magnitude(model, given.prune).sparsity:.4f}")
+        elif given.prune_heads is not None:
+            model = prune_heads(model, given.prune_heads)
+        elif given.prune_layers is not None:
+            if not given.calibrate:
+                parser.error("--prune-layers needs --calibrate: blocks are compared on inputs")
+            model, names = prune_layers(model, given.prune_layers, _inputs(given.calibrate, given.batch))
+            print(f"removed {', '.join(names)}")
         else:
-            model = prune_channels(model, given.prune_channels)
+            is_row = isinstance(model, tw.nn.Sequential) and not any(len(m._modules) for m in model)
+            if not is_row and not given.calibrate:
+                parser.error("--prune-channels needs --calibrate for a model that is no Sequential of layers")
+            example = None if is_row else (_inputs(given.calibrate, 1)[0],)
+            model = prune_channels(model, given.prune_channels, example=example)
         counts = [sum(p.numel() for p in m.parameters()) for m in (before, model)]
         print(f"parameters {counts[0]:,} → {counts[1]:,}")
         if given.report and not given.calibrate:

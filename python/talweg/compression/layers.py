@@ -140,3 +140,50 @@ class StaticConv(Module):
     def extra_repr(self):
         outputs, inputs = self.weight.shape[0], self.weight.shape[1] * self.groups
         return f"{inputs}, {outputs}, kernel_size={tuple(self.weight.shape[2:])}, step={self.step:.4g}"
+
+
+class Fp8Linear(Module):
+    """A trained ``Linear`` whose weight is kept in 8-bit floats (``float8_e4m3fn``), with one scale for each output. It
+    computes in the type of its input.
+
+    >>> tw.compression.Fp8Linear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
+    talweg.Size([3, 2])
+    """
+
+    def __init__(self, linear):
+        super().__init__()
+        weight = linear.weight.detach().float()
+        # The largest number of the type is 448.
+        scale = (weight.abs().amax(1) / 448).clamp(min=1e-30)
+        self.register_buffer("weight", (weight / scale.unsqueeze(1)).to(tw.float8_e4m3fn))
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x):
+        y = x @ self.weight.to(x.dtype).t() * self.scale.to(x.dtype)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self):
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}"
+
+
+class Int8Embedding(Module):
+    """A trained ``Embedding`` in 8-bit integers, with one scale for each row.
+
+    >>> tw.compression.Int8Embedding(tw.nn.Embedding(10, 4))(tw.tensor([1, 2])).shape
+    talweg.Size([2, 4])
+    """
+
+    def __init__(self, embedding):
+        super().__init__()
+        if embedding.max_norm is not None:
+            raise value_error("Int8Embedding: an embedding with max_norm changes its table; it cannot be quantized")
+        weight, scale = embedding.weight.detach().quantize(-1)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale.reshape(-1, 1))
+
+    def forward(self, ids):
+        return self.weight[ids].to(self.scale.dtype) * self.scale[ids]
+
+    def extra_repr(self):
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"

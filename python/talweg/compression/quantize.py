@@ -12,7 +12,7 @@ from .. import nn
 from .._checked import type_error, value_error
 from .calibrate import Observer, threshold
 from .fold import fold_batch_norms
-from .layers import BLOCK, BlockLinear, StaticConv, StaticLinear, quantized
+from .layers import BLOCK, BlockLinear, Fp8Linear, Int8Embedding, StaticConv, StaticLinear, quantized
 from .report import Layer, Report, weight_bytes
 
 
@@ -23,7 +23,7 @@ class Compressed(NamedTuple):
     report: Report
 
 
-_METHODS = ("int8", "int4", "static")
+_METHODS = ("int8", "int4", "static", "fp8")
 
 
 def _candidates(method, layer, observer, calibration, percentile):
@@ -33,6 +33,10 @@ def _candidates(method, layer, observer, calibration, percentile):
         mean = tw.tensor(np.asarray(observer.mean, np.float32))
         form = StaticLinear if type(layer) is nn.Linear else StaticConv
         return [("static int8", lambda: form(layer, most, mean, is_unsigned=observer.least >= 0))]
+    if type(layer) is nn.Embedding:
+        return [("int8 rows", lambda: Int8Embedding(layer))]
+    if method == "fp8":
+        return [("fp8 weights", lambda: Fp8Linear(layer))]
     fits = layer.in_features % BLOCK == 0
     if method == "int4":
         return [("int4 weights", lambda: BlockLinear(layer, "q4_0", int8=True))] if fits else []
@@ -76,6 +80,8 @@ def _axis(module, method):
     """The axis of a layer's input along which features lie, if the method has a form for the layer."""
     if type(module) is nn.Linear:
         return -1
+    if type(module) is nn.Embedding:
+        return -1 if method == "int8" and module.max_norm is None else None
     is_conv = type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d) and module.padding_mode == "zeros"
     return -1 - module._rank if is_conv and method == "static" else None
 
@@ -90,7 +96,8 @@ def _observed(model, batches, method):
 
             def hook(_, args, name=name):
                 _, observer, first = seen[name]
-                observer.update(args[0])
+                if args[0].is_floating_point():
+                    observer.update(args[0])
                 if not first:
                     first.append(args[0].detach())
 
@@ -108,8 +115,8 @@ def compress(model, method="int8", *, calibrate=None, evaluate=None, calibration
     """A copy of a model with its layers in fewer bits, and a report: linear layers, and with ``"static"`` convolutions,
     after batch normalizations were folded into them.
 
-    ``method`` is ``"int8"`` (weights in 8 bits; inputs quantized as they come, or in blocks: whichever is faster),
-    ``"int4"`` (weights in 4 bits, in groups of 32) or ``"static"`` (8 bits with ranges from ``calibration``:
+    ``method`` is ``"int8"`` (weights in 8 bits; inputs quantized as they come, or in blocks: whichever is faster; rows of
+    embeddings as well), ``"fp8"`` (weights in 8-bit floats, for their size), ``"int4"`` (weights in 4 bits, in groups of 32) or ``"static"`` (8 bits with ranges from ``calibration``:
     ``"minmax"``, ``"percentile"`` or ``"entropy"``). ``calibrate`` is a list of inputs, each a tensor or a tuple.
 
     Each layer is measured on the first of them. It stays as it is unless it becomes at least ``min_gain`` times as fast

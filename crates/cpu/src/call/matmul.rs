@@ -4,11 +4,18 @@
 #![allow(unsafe_code)]
 
 use super::{Claim, Fed, Operand, Prepared, never};
+use crate::kernels::conv::Conv;
 use crate::kernels::gemm::int8::{Right, Side};
-use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, gemm_int};
+use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
+use crate::kernels::int_conv::IntConv;
+use crate::kernels::requantize::{Bound, Requantize};
+use crate::kernels::window::Window;
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
 use passes::View;
+
+/// Whether this build has products of bytes.
+pub const IS_INT8_LINKED: bool = Claim::is_linked("int_matmul");
 
 /// GEMMs.
 pub static CLAIMS: &[Claim] = &[
@@ -22,6 +29,9 @@ pub static CLAIMS: &[Claim] = &[
     },
     Claim {
         accepts: |_, _, _| true,
+        feeds: |n, args| rows_of_bytes(&args[0].layout, &args[1].layout, &n.outs[0].shape).is_some(),
+        fed: Claim::linked("int_matmul", |_, args, out, _| Ok(prepare_fed_int8(args, out))),
+        requantized: if IS_INT8_LINKED { requantized_int8 } else { |_, _, _| None },
         flops,
         ..Claim::new("int_matmul", never, |_, args, outs| Ok(Some(prepare_int8(args, outs))))
     },
@@ -90,6 +100,9 @@ fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         _ => return None,
     })
 }
+
+/// Parts in which the sums of a product are handed over that is computed as a whole.
+const FED_PARTS: usize = 64;
 
 /// Multiplications below which a product and the loop behind it run one after the other.
 const FEED_MIN: usize = 1 << 15;
@@ -216,6 +229,70 @@ fn ints<T: Integer>(p: &Product, a: &Operand, b: &Operand, c: &Operand, bases: B
         unsafe { gemm_int(p.m, p.n, p.k, a, b, c, p.n as isize, false) };
     }
     Ok(())
+}
+
+/// A product of bytes as a convolution of windows of one element, if its rows lie one after the other.
+fn rows_of_bytes(a: &Layout, b: &Layout, out: &Shape) -> Option<Conv> {
+    let mut p = product(a, b, out);
+    if let Batch::Even { count, a, b: 0 } = p.batch
+        && a == p.m as isize * p.a.0
+    {
+        (p.m, p.batch) = (p.m * count, Batch::Even { count: 1, a: 0, b: 0 });
+    }
+    let is_one = matches!(p.batch, Batch::Even { count: 1, .. }) && p.a == (p.k as isize, 1);
+    if !is_one || p.m * p.n * p.k == 0 {
+        return None;
+    }
+    let window = Window::new(&[p.m], &[1], &[1], &[(0, 0)], &[1]);
+    Some(Conv { batch: 1, channels: p.k, out_channels: p.n, groups: 1, window })
+}
+
+/// The kernel of a product whose right side is a constant of signed bytes, packed here.
+fn windows_int8(args: &[Operand], out: &Shape) -> Option<IntConv> {
+    let (a, b) = (&args[0], &args[1]);
+    let conv = rows_of_bytes(&a.layout, &b.layout, out)?;
+    let value = b.constant.as_ref().filter(|_| b.ty.dtype == DType::I8)?;
+    let strides = [b.layout.strides.len() - 2, b.layout.strides.len() - 1].map(|d| b.layout.strides[d]);
+    // A line for each column.
+    let (k, bytes) = (conv.channels, value.bytes());
+    let at = |i: usize| b.layout.offset as isize + (i / k) as isize * strides[1] + (i % k) as isize * strides[0];
+    let lines: Vec<u8> = (0..k * conv.out_channels).map(|i| bytes[at(i) as usize]).collect();
+    Some(IntConv::new(conv, &lines, a.ty.dtype == DType::I8))
+}
+
+/// A product of bytes for a loop that takes its sums in whole rows.
+fn prepare_fed_int8(args: &[Operand], out: &Operand) -> Fed {
+    let (a, c) = (args[0].clone(), out.clone());
+    if let Some(kernel) = windows_int8(args, &c.ty.shape) {
+        return Box::new(move |bases, done| {
+            // SAFETY: the operands are alive, rows lie one after the other, and the result is apart from them.
+            unsafe { kernel.run(a.first::<u8>(bases).cast_const(), c.first::<i32>(bases), done) }
+        });
+    }
+    let columns = c.ty.shape.last().copied().unwrap_or(1);
+    let rows = c.ty.shape.count() / columns.max(1);
+    let run = prepare_int8(args, std::slice::from_ref(out));
+    Box::new(move |bases, done| {
+        // A product of bytes cannot fail.
+        let _ = run(bases);
+        let each = rows.div_ceil(FED_PARTS).max(1);
+        crate::pool::parallel_for(rows.div_ceil(each), &|i| {
+            done(Patch { row: i * each, rows: each.min(rows - i * each), col: 0, cols: columns });
+        });
+    })
+}
+
+/// The kernel with its epilogue.
+fn requantized_int8(n: &FlatNode, args: &[Operand], r: &Requantize<Spot>) -> Option<Prepared> {
+    let (a, r, kernel) = (args[0].clone(), r.clone(), windows_int8(args, &n.outs[0].shape)?);
+    Some(Box::new(move |bases| {
+        // SAFETY: the operands are alive, rows lie one after the other, and results are apart from them.
+        unsafe {
+            let place = Bound::new(r.map(|spot| bases.at(spot)));
+            kernel.run_into(a.first::<u8>(bases).cast_const(), &place);
+        }
+        Ok(())
+    }))
 }
 
 /// A product of bytes summed in 32 bits. A constant right side is packed here, once.

@@ -1,8 +1,9 @@
 //! The epilogue of a product of bytes: its sums as numbers, a residual sum, an activation, and bytes again for the next
 //! layer, while the sums are still in the first-level cache.
 //!
-//! `v = sum * scale[column] + bias[column] (+ residual)`, held in `[low, high]`; then for each result of bytes
-//! `round(v * by)`, held in what it may be. These are the operations of the loop in the same order, so results are equal.
+//! `v = (sum + offset[column]) * scale[column] + bias[column]`, perhaps quantized and dequantized, `(+ residual)`, held in
+//! `[low, high]`; then for each result of bytes `round(v * by) + zero`, held in what it may be, and perhaps the numbers of
+//! these bytes. These are the operations of the loop in the same order, so results are equal.
 //! Where only bytes are kept, both ranges become one: products and rounding keep the order of numbers.
 
 #![allow(unsafe_code)]
@@ -20,10 +21,25 @@ const WHOLE: f32 = 12_582_912.0;
 pub struct Quantized<P> {
     /// Steps of a unit.
     pub by: f32,
-    /// The least and the greatest byte.
+    /// The least and the greatest number of steps, before `zero` is added.
     pub range: (f32, f32),
+    /// The byte of no steps, an integer.
+    pub zero: f32,
     /// Where it goes.
     pub to: P,
+    /// The size of a step and the place, if the numbers of the bytes are kept as well.
+    pub numbers: Option<(f32, P)>,
+}
+
+/// Numbers that become those of bytes before a residual is added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Middle {
+    /// Steps of a unit.
+    pub by: f32,
+    /// The least and the greatest number of steps.
+    pub range: (f32, f32),
+    /// The size of a step.
+    pub scale: f32,
 }
 
 /// What becomes of sums `[rows, columns]`, with places of kind `P`.
@@ -31,10 +47,14 @@ pub struct Quantized<P> {
 pub struct Requantize<P> {
     /// Columns of the result.
     pub columns: usize,
+    /// Integers that are added to the sums of each column.
+    pub offset: Option<P>,
     /// The factor of each column.
     pub scale: P,
     /// What is added to each column.
-    pub bias: P,
+    pub bias: Option<P>,
+    /// What happens to the numbers before a residual is added.
+    pub middle: Option<Middle>,
     /// Numbers, laid out as the sums, that are added.
     pub residual: Option<P>,
     /// What numbers are held in.
@@ -48,11 +68,20 @@ pub struct Requantize<P> {
 impl<P: Copy> Requantize<P> {
     /// The same with other places.
     pub fn map<Q>(&self, f: impl Fn(P) -> Q) -> Requantize<Q> {
-        let bytes = self.bytes.iter().map(|b| Quantized { by: b.by, range: b.range, to: f(b.to) }).collect();
+        let byte = |b: &Quantized<P>| Quantized {
+            by: b.by,
+            range: b.range,
+            zero: b.zero,
+            to: f(b.to),
+            numbers: b.numbers.map(|(scale, at)| (scale, f(at))),
+        };
+        let bytes = self.bytes.iter().map(byte).collect();
         Requantize {
             columns: self.columns,
+            offset: self.offset.map(&f),
             scale: f(self.scale),
-            bias: f(self.bias),
+            bias: self.bias.map(&f),
+            middle: self.middle,
             residual: self.residual.map(&f),
             range: self.range,
             real: self.real.map(&f),
@@ -72,7 +101,13 @@ impl Bound {
     /// # Safety
     /// They have room for all rows while it is used, and no other thread writes there. The residual and the numbers may share
     /// memory.
-    pub unsafe fn new(r: Requantize<*mut u8>) -> Bound {
+    pub unsafe fn new(mut r: Requantize<*mut u8>) -> Bound {
+        if r.real.is_none() {
+            // Only bytes are kept: both ranges are one.
+            for b in &mut r.bytes {
+                b.range = (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by));
+            }
+        }
         Bound(r)
     }
 }
@@ -128,7 +163,7 @@ unsafe fn rows<const RESIDUAL: bool, const REAL: bool>(
     }
 }
 
-/// `N` columns of a tile: their factors stay in registers.
+/// `N` columns of a tile: their factors stay in registers, and so does what the usual single result of bytes needs.
 #[inline(always)]
 unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     r: &Requantize<*mut u8>,
@@ -137,45 +172,94 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     part: Patch,
     first: usize,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match r.bytes[..] {
+            [b] if b.numbers.is_none() => {
+                numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
+                    quantize::<N, RESIDUAL>(&b, v, at);
+                });
+            }
+            _ => numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
+                for b in &r.bytes {
+                    let steps = quantize::<N, RESIDUAL>(b, v, at);
+                    if let Some((scale, to)) = b.numbers {
+                        let numbers: [f32; N] = std::array::from_fn(|i| (steps[i] - WHOLE) * scale);
+                        to.cast::<f32>().add(at).cast::<[f32; N]>().write_unaligned(numbers);
+                    }
+                }
+            }),
+        }
+    }
+}
+
+/// Hands over the numbers of each row and where they belong.
+#[inline(always)]
+unsafe fn numbers<const N: usize, const RESIDUAL: bool, const REAL: bool>(
+    r: &Requantize<*mut u8>,
+    tile: *const i32,
+    width: usize,
+    part: Patch,
+    first: usize,
+    then: impl Fn([f32; N], usize),
+) {
     let j = part.col + first;
+    let (columns, middle, range, residual, real) = (r.columns, r.middle, r.range, r.residual, r.real);
     // SAFETY: the caller's promise.
     unsafe {
         let scale = r.scale.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
-        let bias = r.bias.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+        let floats = |p: *mut u8| p.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+        // Whatever is added to -0.0 stays as it is.
+        let bias = r.bias.map_or([-0.0; N], floats);
+        let offset = r.offset.map_or([0; N], |p| p.cast::<i32>().add(j).cast::<[i32; N]>().read_unaligned());
         for row in 0..part.rows {
-            let at = (part.row + row) * r.columns + j;
+            let at = (part.row + row) * columns + j;
             let sums = tile.add(row * width).cast::<[i32; N]>().read_unaligned();
-            let mut v: [f32; N] = std::array::from_fn(|i| sums[i] as f32 * scale[i] + bias[i]);
+            let whole: [i32; N] = std::array::from_fn(|i| sums[i].wrapping_add(offset[i]));
+            let mut v: [f32; N] = std::array::from_fn(|i| whole[i] as f32 * scale[i] + bias[i]);
+            if let Some(m) = middle {
+                let steps: [f32; N] = std::array::from_fn(|i| held(v[i] * m.by, m.range) + WHOLE);
+                v = std::array::from_fn(|i| (steps[i] - WHOLE) * m.scale);
+            }
             if RESIDUAL {
-                let from = r.residual.unwrap_unchecked().cast::<f32>().add(at);
+                let from = residual.unwrap_unchecked().cast::<f32>().add(at);
                 let x = from.cast::<[f32; N]>().read_unaligned();
                 (0..N).for_each(|i| v[i] += x[i]);
             }
             if REAL {
                 // NaN stays.
-                (0..N).for_each(|i| v[i] = if r.range.0 > v[i] { r.range.0 } else { v[i] });
-                (0..N).for_each(|i| v[i] = if r.range.1 < v[i] { r.range.1 } else { v[i] });
-                let to = r.real.unwrap_unchecked().cast::<f32>().add(at);
+                (0..N).for_each(|i| v[i] = if range.0 > v[i] { range.0 } else { v[i] });
+                (0..N).for_each(|i| v[i] = if range.1 < v[i] { range.1 } else { v[i] });
+                let to = real.unwrap_unchecked().cast::<f32>().add(at);
                 to.cast::<[f32; N]>().write_unaligned(v);
             }
-            for b in &r.bytes {
-                let (low, high) = match REAL {
-                    true => b.range,
-                    false => (b.range.0.max(r.range.0 * b.by), b.range.1.min(r.range.1 * b.by)),
-                };
-                let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
-                if RESIDUAL {
-                    // NaN becomes 0, as a cast makes it.
-                    (0..N).for_each(|i| q[i] = if q[i].is_nan() { 0.0 } else { q[i] });
-                }
-                (0..N).for_each(|i| q[i] = if q[i] > low { q[i] } else { low });
-                (0..N).for_each(|i| q[i] = if q[i] < high { q[i] } else { high });
-                // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
-                let bytes: [u8; N] = std::array::from_fn(|i| (q[i] + WHOLE).to_bits() as u8);
-                b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes);
-            }
+            then(v, at);
         }
     }
+}
+
+/// Stores numbers as bytes; their steps, moved by [`WHOLE`].
+#[inline(always)]
+unsafe fn quantize<const N: usize, const RESIDUAL: bool>(b: &Quantized<*mut u8>, v: [f32; N], at: usize) -> [f32; N] {
+    let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
+    if RESIDUAL {
+        // NaN becomes the byte 0, as a cast makes it.
+        (0..N).for_each(|i| q[i] = if q[i].is_nan() { -b.zero } else { q[i] });
+    }
+    // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
+    let steps: [f32; N] = std::array::from_fn(|i| held(q[i], b.range) + WHOLE);
+    let zero = b.zero as i32 as u8;
+    let bytes: [u8; N] = std::array::from_fn(|i| (steps[i].to_bits() as u8).wrapping_add(zero));
+    // SAFETY: the caller's promise.
+    unsafe { b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes) };
+    steps
+}
+
+/// A number in a range; NaN becomes its beginning.
+#[inline(always)]
+fn held(x: f32, range: (f32, f32)) -> f32 {
+    let x = if x > range.0 { x } else { range.0 };
+    if x < range.1 { x } else { range.1 }
 }
 
 #[cfg(test)]
@@ -197,30 +281,49 @@ mod tests {
             let mut bias: Vec<f32> = (0..columns).map(|_| float(&mut noise)).collect();
             let mut residual: Vec<f32> = (0..rows * columns).map(|_| float(&mut noise)).collect();
             residual[0] = f32::NAN;
+            let mut offset: Vec<i32> = (0..columns).map(|_| noise.range(0, 2000) as i32 - 1000).collect();
             for (has_residual, is_kept) in [(false, false), (false, true), (true, false), (true, true)] {
-                let (mut real, mut low, mut high) =
-                    (vec![0f32; rows * columns], vec![0u8; rows * columns], vec![0u8; rows * columns]);
+                let (mut real, mut back) = (vec![0f32; rows * columns], vec![0f32; rows * columns]);
+                let (mut low, mut high) = (vec![0u8; rows * columns], vec![0u8; rows * columns]);
+                // Convolutions of other libraries come with integers to add and zero points.
+                let is_shifted = is_kept != has_residual;
                 let r = Requantize {
                     columns,
+                    offset: is_shifted.then(|| offset.as_mut_ptr().cast()),
                     scale: scale.as_mut_ptr().cast(),
-                    bias: bias.as_mut_ptr().cast(),
+                    bias: (!is_shifted).then(|| bias.as_mut_ptr().cast()),
+                    middle: is_shifted.then_some(Middle { by: 20.0, range: (-90.0, 100.0), scale: 0.05 }),
                     residual: has_residual.then(|| residual.as_mut_ptr().cast()),
                     range: (-50.0, 60.0),
                     real: is_kept.then(|| real.as_mut_ptr().cast()),
                     bytes: smallvec::smallvec![
-                        Quantized { by: 3.0, range: (-128.0, 127.0), to: low.as_mut_ptr() },
-                        Quantized { by: 7.0, range: (0.0, 255.0), to: high.as_mut_ptr() },
+                        Quantized { by: 3.0, range: (-28.0, 227.0), zero: -100.0, to: low.as_mut_ptr(), numbers: None },
+                        Quantized {
+                            by: 7.0,
+                            range: (-9.0, 246.0),
+                            zero: 9.0,
+                            to: high.as_mut_ptr(),
+                            numbers: Some((0.25, back.as_mut_ptr().cast())),
+                        },
                     ],
                 };
                 // SAFETY: the vectors have room for all rows.
                 unsafe { Bound::new(r).take(tile.as_ptr(), columns, Patch { row: 0, rows, col: 0, cols: columns }) };
                 for i in 0..rows * columns {
-                    let v = tile[i] as f32 * scale[i % columns] + bias[i % columns];
+                    let j = i % columns;
+                    let v = match is_shifted {
+                        true => {
+                            let v = (tile[i] + offset[j]) as f32 * scale[j];
+                            (v * 20.0).round_ties_even().clamp(-90.0, 100.0) * 0.05
+                        }
+                        false => tile[i] as f32 * scale[j] + bias[j],
+                    };
                     let v = if has_residual { v + residual[i] } else { v };
                     let v = if v.is_nan() { v } else { v.clamp(-50.0, 60.0) };
                     assert!(!is_kept || real[i] == v || v.is_nan() && real[i].is_nan(), "{level:?} {columns} at {i}");
-                    assert_eq!(low[i] as i8, (v * 3.0).round_ties_even() as i8, "{level:?} {columns} at {i}");
-                    assert_eq!(high[i], (v * 7.0).round_ties_even() as u8, "{level:?} {columns} at {i}");
+                    assert_eq!(low[i] as i8, ((v * 3.0).round_ties_even() - 100.0) as i8, "{level:?} {columns} at {i}");
+                    assert_eq!(back[i], (f32::from(high[i]) - 9.0) * 0.25, "{level:?} {columns} at {i}");
+                    assert_eq!(high[i], ((v * 7.0).round_ties_even() + 9.0) as u8, "{level:?} {columns} at {i}");
                 }
             }
         }

@@ -2,8 +2,8 @@
 //! ([`crate::kernels::requantize`]) instead of a loop that takes a pass for each operation.
 
 use super::access::Spot;
-use super::functions::{ADD, MAX, MIN, MUL, ROUND};
-use crate::kernels::requantize::{Quantized, Requantize};
+use super::functions::{ADD, MAX, MIN, MUL, ROUND, SUB};
+use crate::kernels::requantize::{Middle, Quantized, Requantize};
 use ir::{DType, Graph, Literal, Meaning, Out, Slot};
 use passes::{Loop, Step};
 use smallvec::SmallVec;
@@ -11,10 +11,12 @@ use smallvec::SmallVec;
 /// What a step of such a loop is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// The kernel's sums.
-    Sums,
+    /// The kernel's sums, perhaps with an integer added to each column.
+    Sums(Option<Spot>),
     /// The same as `f32`.
-    Floats,
+    Floats(Option<Spot>),
+    /// One `i32` a column.
+    Integers(Spot),
     /// One number.
     Number(f32),
     /// One `f32` a column.
@@ -26,24 +28,56 @@ enum Form {
     Steps(Steps),
     /// The same as bytes.
     Bytes(Steps),
+    /// Bytes as numbers.
+    Whole(Steps),
+    /// The same less the zero point.
+    Centered(Steps),
+    /// The same in steps of a size.
+    Numbers(Steps, f32),
 }
 
-/// `sums * scale + bias + residual`, held in a range.
+impl Form {
+    /// Numbers that descend from the sums, those that were bytes before included.
+    fn real(self) -> Option<Real> {
+        match self {
+            Form::Real(r) => Some(r),
+            Form::Numbers(s, scale) if s.real.middle.is_none() && s.real.residual.is_none() => {
+                // Products and rounding keep the order of numbers, so both ranges are one.
+                let (low, high) = s.range_of_steps();
+                let range = (low.max(s.real.range.0 * s.by), high.min(s.real.range.1 * s.by));
+                Some(Real { middle: Some(Middle { by: s.by, range, scale }), range: ALL, ..s.real })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `(sums + offset) * scale + bias`, perhaps as bytes and back, plus a residual, held in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Real {
+    offset: Option<Spot>,
     scale: Spot,
     bias: Option<Spot>,
+    middle: Option<Middle>,
     residual: Option<Spot>,
     range: (f32, f32),
 }
 
-/// `round(real * by)`, held in a range.
+/// `round(real * by) + zero`, held in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Steps {
     real: Real,
     by: f32,
     is_rounded: bool,
+    zero: f32,
     range: (f32, f32),
+}
+
+impl Steps {
+    /// The range before the zero point is added.
+    fn range_of_steps(&self) -> (f32, f32) {
+        (self.range.0 - self.zero, self.range.1 - self.zero)
+    }
 }
 
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
@@ -67,7 +101,11 @@ pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spo
     let mut forms: Vec<Form> = Vec::with_capacity(l.steps.len());
     for step in &l.steps {
         let form = match step {
-            Step::Load { root, .. } if *root == slot => Form::Sums,
+            Step::Load { root, .. } if *root == slot => Form::Sums(None),
+            Step::Load { root, strides, offset } if graph.ty(*root).dtype == DType::I32 && strides[..] == [0, 1] => {
+                let at = spot(*root);
+                Form::Integers(Spot { offset: at.offset + offset * size_of::<i32>(), ..at })
+            }
             Step::Load { root, strides, offset } if graph.ty(*root).dtype == DType::F32 => {
                 let at = spot(*root);
                 let at = Spot { offset: at.offset + offset * size_of::<f32>(), ..at };
@@ -85,10 +123,20 @@ pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spo
                 match args[..] {
                     [x] if s.out == Out::Cast => cast(forms[x as usize], to)?,
                     [x] if s.code == ROUND => rounded(forms[x as usize])?,
+                    [a, b] if to == DType::F32 && s.code == SUB => match (forms[a as usize], forms[b as usize]) {
+                        (Form::Whole(s), Form::Number(zero)) if s.zero == zero => Form::Centered(s),
+                        _ => return None,
+                    },
                     [a, b] if to == DType::F32 => {
                         let (a, b) = (forms[a as usize], forms[b as usize]);
                         combined(s.code, a, b).or_else(|| combined(s.code, b, a))?
                     }
+                    [a, b] if to == DType::I32 && s.code == ADD => match (forms[a as usize], forms[b as usize]) {
+                        (Form::Sums(None), Form::Integers(at)) | (Form::Integers(at), Form::Sums(None)) => {
+                            Form::Sums(Some(at))
+                        }
+                        _ => return None,
+                    },
                     _ => return None,
                 }
             }
@@ -108,7 +156,8 @@ fn number(c: &Literal) -> Option<f32> {
 fn cast(x: Form, to: DType) -> Option<Form> {
     let least = if to == DType::U8 { 0.0 } else { -128.0 };
     match x {
-        Form::Sums if to == DType::F32 => Some(Form::Floats),
+        Form::Sums(offset) if to == DType::F32 => Some(Form::Floats(offset)),
+        Form::Bytes(s) if to == DType::F32 => Some(Form::Whole(s)),
         // What is cast is inside the type.
         Form::Steps(s) if matches!(to, DType::I8 | DType::U8) => {
             let is_inside = s.is_rounded && s.range.0 >= least && s.range.1 <= least + 255.0;
@@ -121,6 +170,8 @@ fn cast(x: Form, to: DType) -> Option<Form> {
 
 fn rounded(x: Form) -> Option<Form> {
     match x {
+        // In steps already.
+        Form::Real(real) => Some(Form::Steps(Steps { real, by: 1.0, is_rounded: true, zero: 0.0, range: ALL })),
         Form::Steps(s) if !s.is_rounded => Some(Form::Steps(Steps { is_rounded: true, ..s })),
         _ => None,
     }
@@ -129,17 +180,22 @@ fn rounded(x: Form) -> Option<Form> {
 /// An operation on a value that descends from the sums and another one.
 fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
     let real = match (code, x, y) {
-        (MUL, Form::Floats, Form::Column(scale)) => Real { scale, bias: None, residual: None, range: ALL },
-        (ADD, Form::Real(r), Form::Column(at)) if r.bias.is_none() && r.residual.is_none() && r.range == ALL => {
-            Real { bias: Some(at), ..r }
+        (MUL, Form::Floats(offset), Form::Column(scale)) => {
+            Real { offset, scale, bias: None, middle: None, residual: None, range: ALL }
         }
-        (ADD, Form::Real(r), Form::Dense(at)) if r.residual.is_none() && r.range == ALL => {
+        (MUL, Form::Centered(s), Form::Number(scale)) => return Some(Form::Numbers(s, scale)),
+        (MUL, Form::Whole(s), Form::Number(scale)) if s.zero == 0.0 => return Some(Form::Numbers(s, scale)),
+        (ADD, Form::Real(r), Form::Column(at)) => {
+            let is_first = r.bias.is_none() && r.middle.is_none() && r.residual.is_none() && r.range == ALL;
+            return is_first.then_some(Form::Real(Real { bias: Some(at), ..r }));
+        }
+        (ADD, x, Form::Dense(at)) => {
+            let r = x.real().filter(|r| r.residual.is_none() && r.range == ALL)?;
             Real { residual: Some(at), ..r }
         }
-        (MAX, Form::Real(r), Form::Number(low)) => Real { range: raised(r.range, low)?, ..r },
-        (MIN, Form::Real(r), Form::Number(high)) => Real { range: lowered(r.range, high)?, ..r },
-        (MUL, Form::Real(real), Form::Number(by)) if by > 0.0 && by.is_finite() => {
-            return Some(Form::Steps(Steps { real, by, is_rounded: false, range: ALL }));
+        (ADD, Form::Steps(s), Form::Number(zero)) if s.is_rounded && s.zero == 0.0 && s.range == ALL => {
+            let is_byte = zero.fract() == 0.0 && zero.abs() < 256.0;
+            return is_byte.then_some(Form::Steps(Steps { zero, ..s }));
         }
         (MAX, Form::Steps(s), Form::Number(low)) if s.is_rounded => {
             return Some(Form::Steps(Steps { range: raised(s.range, low)?, ..s }));
@@ -147,16 +203,29 @@ fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
         (MIN, Form::Steps(s), Form::Number(high)) if s.is_rounded => {
             return Some(Form::Steps(Steps { range: lowered(s.range, high)?, ..s }));
         }
+        (MAX, x, Form::Number(low)) => {
+            let r = x.real()?;
+            Real { range: raised(r.range, low)?, ..r }
+        }
+        (MIN, x, Form::Number(high)) => {
+            let r = x.real()?;
+            Real { range: lowered(r.range, high)?, ..r }
+        }
+        (MUL, x, Form::Number(by)) if by > 0.0 && by.is_finite() => {
+            let real = x.real()?;
+            return Some(Form::Steps(Steps { real, by, is_rounded: false, zero: 0.0, range: ALL }));
+        }
         _ => return None,
     };
     Some(Form::Real(real))
 }
 
-/// The kernel for what is kept: the numbers once, and bytes of the same numbers.
+/// The kernel for what is kept: the numbers once, bytes of the same numbers, and the numbers of these bytes.
 fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) -> Option<Requantize<Spot>> {
     let columns = l.columns();
     let (mut of, mut real) = (None, None);
-    let mut bytes: SmallVec<[Quantized<Spot>; 2]> = SmallVec::new();
+    let mut bytes: SmallVec<[(Steps, Quantized<Spot>); 2]> = SmallVec::new();
+    let mut numbers: SmallVec<[(Steps, f32, Spot); 2]> = SmallVec::new();
     for s in &l.stores {
         let is_dense = s.strides[..] == [columns as isize, 1];
         let at = spot(s.slot);
@@ -167,7 +236,12 @@ fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) 
                 r
             }
             Form::Bytes(s) => {
-                bytes.push(Quantized { by: s.by, range: s.range, to: at });
+                let q = Quantized { by: s.by, range: s.range_of_steps(), zero: s.zero, to: at, numbers: None };
+                bytes.push((s, q));
+                s.real
+            }
+            Form::Numbers(s, scale) => {
+                numbers.push((s, scale, at));
                 s.real
             }
             _ => return None,
@@ -176,8 +250,13 @@ fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) 
             return None;
         }
     }
-    let Real { scale, bias, residual, range } = of?;
+    for (s, scale, at) in numbers {
+        let (_, q) = bytes.iter_mut().find(|(of, q)| *of == s && q.numbers.is_none())?;
+        q.numbers = Some((scale, at));
+    }
+    let bytes: SmallVec<[Quantized<Spot>; 2]> = bytes.into_iter().map(|(_, q)| q).collect();
+    let Real { offset, scale, bias, middle, residual, range } = of?;
     // Bytes must not replace numbers of a residual that others still read.
     let is_apart = bytes.iter().all(|b| Some(b.to) != residual);
-    is_apart.then_some(Requantize { columns, scale, bias: bias?, residual, range, real, bytes })
+    is_apart.then_some(Requantize { columns, offset, scale, bias, middle, residual, range, real, bytes })
 }

@@ -2,12 +2,15 @@
 
 use super::{Outs, Row, one, row};
 use crate::run::Call;
-use ir::{DType, Error, Result};
+use ir::{DType, Error, Literal, Result};
 use tensor::Tensor;
 use tensor::nn::ConvOptions;
 
 pub static ROWS: &[Row] = &[
     row("Conv", 1, |c| {
+        if let Some(y) = super::integers::conv(c)? {
+            return Ok(vec![y]);
+        }
         let (x, w) = (c.x(0)?, c.x(1)?);
         let bias = c.opt(2)?;
         one(Window::of(c, &x, &w)?.conv(&x, &w, bias.as_ref())?)
@@ -19,6 +22,7 @@ pub static ROWS: &[Row] = &[
 ];
 
 /// How a window moves.
+#[derive(Clone)]
 pub struct Window {
     pub kernel: Vec<usize>,
     pub stride: Vec<usize>,
@@ -70,7 +74,8 @@ impl Window {
         }
         Window::new(c, &xs[2..], ws[2..].to_vec())
     }
-    fn options(&self) -> ConvOptions {
+    /// How a convolution slides.
+    pub fn options(&self) -> ConvOptions {
         let sides: Vec<(i64, i64)> = self.lo.iter().copied().zip(self.hi.iter().copied()).collect();
         ConvOptions::new()
             .stride(self.stride.clone())
@@ -149,8 +154,37 @@ fn col2im(c: &Call<'_>) -> Outs {
     let rank = image.len();
     let padded: Vec<usize> = (0..rank).map(|i| (image[i] as i64 + w.lo[i] + w.hi[i]).max(0) as usize).collect();
     c.check_count(padded.iter().product::<usize>().saturating_mul(x.shape()?[0]), x.dtype()?)?;
-    let options = ConvOptions::new().stride(w.stride).dilation(w.dilation);
-    let y = x.col2im(padded, w.kernel, options);
+    let options = ConvOptions::new().stride(w.stride.clone()).dilation(w.dilation.clone());
+    let y = match rank {
+        2 => x.col2im(padded, w.kernel.clone(), options),
+        1 | 3 => {
+            // Each column is put where its window lies: the transpose of a convolution that picks single elements.
+            let taps: usize = w.kernel.iter().product();
+            let [n, rows, columns] = x.dims()?;
+            let reach = |i: usize| (w.kernel[i] - 1) * w.dilation[i] + 1;
+            let blocks: Vec<usize> =
+                (0..rank).map(|i| (padded[i] + w.stride[i]).saturating_sub(reach(i)) / w.stride[i]).collect();
+            if rows % taps.max(1) != 0 || blocks.iter().product::<usize>() != columns {
+                let e = format!("columns {} do not fit windows {:?} over {image:?}", x.shape()?, w.kernel);
+                return Err(Error::shape(e));
+            }
+            let channels = rows / taps.max(1);
+            let picks = Literal::generate([&[taps, 1], &w.kernel[..]].concat(), |i| f32::from(i / taps == i % taps));
+            let picks = super::constant(picks).cast(x.dtype()?);
+            let y = x.reshape([&[n * channels, taps], &blocks[..]].concat());
+            let y = if rank == 1 {
+                y.conv_transpose1d(&picks, None, options)
+            } else {
+                y.conv_transpose3d(&picks, None, options)
+            };
+            // What no window reaches.
+            let sizes = y.shape()?;
+            let rest: Vec<i64> = (0..rank).map(|i| padded[i] as i64 - sizes[i + 2] as i64).collect();
+            let y = y.pad_raw(&vec![0; rank + 2], &[&[0, 0], &rest[..]].concat(), 0.0);
+            y.reshape([&[n, channels], &padded[..]].concat())
+        }
+        n => return Err(Error::shape(format!("images have 1 to 3 spatial dimensions, not {n}"))),
+    };
     let (mut lo, mut hi) = (vec![0; rank + 2], vec![0; rank + 2]);
     for i in 0..rank {
         (lo[i + 2], hi[i + 2]) = (-w.lo[i], -w.hi[i]);

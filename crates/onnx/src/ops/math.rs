@@ -111,9 +111,15 @@ pub static ROWS: &[Row] = &[
     row("Clip", 1, clip),
     row("BitShift", 11, |c| {
         let (a, b) = (c.x(0)?, c.x(1)?);
+        // Amounts below zero or beyond the bits leave the sign alone: that of a right shift, or nothing.
+        let dtype = a.dtype()?;
+        let last = (8 * dtype.size() - 1) as f64;
+        let is_out = b.lt(number(dtype, 0.0)).logical_or(&b.gt(number(dtype, last)));
+        let at = |out: f64| Tensor::where_(&is_out, &number(dtype, out), &b);
         match c.text("direction", "") {
-            "LEFT" => one(a.shl(b)),
-            "RIGHT" => one(a.shr(b)),
+            "LEFT" => one(Tensor::where_(&is_out, &number(dtype, 0.0), &a.shl(at(0.0)))),
+            "RIGHT" if dtype.is_unsigned() => one(Tensor::where_(&is_out, &number(dtype, 0.0), &a.shr(at(0.0)))),
+            "RIGHT" => one(a.shr(at(last))),
             d => Err(Error::value(format!("direction must be LEFT or RIGHT, not {d:?}"))),
         }
     }),

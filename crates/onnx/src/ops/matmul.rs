@@ -7,6 +7,9 @@ use tensor::Tensor;
 
 pub static ROWS: &[Row] = &[
     row("MatMul", 1, |c| {
+        if let Some(y) = super::integers::matmul(c, false, None)? {
+            return Ok(vec![y]);
+        }
         let (a, b) = (c.x(0)?, c.x(1)?);
         let dtype = a.dtype()?;
         // Integers have a kernel for bytes alone; others are exact in f64 up to 2^53.
@@ -53,6 +56,10 @@ fn gemm(c: &Call<'_>) -> Outs {
         a = a.t();
     }
     let bias = c.opt(2)?;
+    let is_plain = alpha == 1.0 && (beta == 1.0 || bias.is_none()) && !c.flag("transA");
+    if is_plain && let Some(y) = super::integers::matmul(c, c.flag("transB"), bias.as_ref())? {
+        return Ok(vec![y]);
+    }
     // The common form has a kernel of its own.
     let is_linear = c.flag("transB") && alpha == 1.0 && beta == 1.0 && !dtype.is_int();
     let vector = bias.as_ref().filter(|t| t.rank().is_ok_and(|r| r == 1));

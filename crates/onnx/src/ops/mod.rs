@@ -8,6 +8,7 @@ mod control;
 mod conv;
 mod detection;
 mod gather;
+mod integers;
 mod logic;
 mod loss;
 mod math;
@@ -24,6 +25,7 @@ mod sequence;
 mod shape;
 mod signal;
 mod text;
+mod trees;
 
 use crate::run::Call;
 use crate::value::Value;
@@ -61,12 +63,14 @@ const fn of(domain: &'static str, name: &'static str, since: i64, run: fn(&Call<
     Row { domain, name, since, moves: false, run }
 }
 
+pub use integers::{keep_marks, keep_steps};
+
 /// No operator.
 pub static NONE: Row = row("", 0, |_| Err(Error::bug("a node without a row")));
 
 /// Every row.
 pub fn table() -> impl Iterator<Item = &'static Row> {
-    let parts: [&'static [Row]; 23] = [
+    let parts: [&'static [Row]; 24] = [
         math::ROWS,
         logic::ROWS,
         cast::ROWS,
@@ -89,6 +93,7 @@ pub fn table() -> impl Iterator<Item = &'static Row> {
         optimizer::ROWS,
         random::ROWS,
         text::ROWS,
+        trees::ROWS,
         contrib::ROWS,
     ];
     parts.into_iter().flatten()
@@ -105,6 +110,16 @@ pub fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
     });
     let rows = BY_NAME.get(&(domain, name))?;
     rows.iter().filter(|r| r.since <= version).max_by_key(|r| r.since).copied()
+}
+
+/// Inputs of a node that are scales of quantized tensors.
+pub fn scales(node: &crate::graph::Node) -> impl Iterator<Item = &String> {
+    let at: &[usize] = match &*node.op {
+        "QuantizeLinear" | "DequantizeLinear" => &[1],
+        "QLinearConv" | "QLinearMatMul" => &[1, 4, 6],
+        _ => &[],
+    };
+    at.iter().filter_map(|&i| node.inputs.get(i))
 }
 
 /// One result.

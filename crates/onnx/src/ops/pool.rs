@@ -63,7 +63,7 @@ impl Geometry {
             let reach = ((window.kernel[i] - 1) * window.dilation[i] + 1) as i64;
             let (n, s) = (sizes[i] as i64, window.stride[i] as i64);
             let room = n + window.lo[i] + window.hi[i] - reach;
-            if room < 0 && !is_ceil {
+            if room <= -s && !is_ceil {
                 return Err(Error::shape(format!("a window {:?} does not fit into {shape}", window.kernel)));
             }
             let mut count = room.max(0) / s + 1;
@@ -77,8 +77,9 @@ impl Geometry {
             hi[i] = (count - 1) * s + reach - n - window.lo[i];
             out.push(count.max(0) as usize);
         }
+        // A window that is larger than its image by less than a step is cut off, as ONNX Runtime does it.
         if !is_ceil {
-            hi.iter_mut().zip(&window.hi).for_each(|(h, w)| *h = *w);
+            hi.iter_mut().zip(&window.hi).for_each(|(h, w)| *h = if *h > *w { *h } else { *w });
         }
         window.groups = 1;
         Ok(Geometry { window, out, hi, sizes })
@@ -97,6 +98,30 @@ impl Geometry {
         let lo = [&[0, 0], &self.window.lo[..]].concat();
         let hi = [&[0, 0], hi].concat();
         Ok(if lo.iter().chain(&hi).all(|&p| p == 0) { x.clone() } else { x.pad_raw(&lo, &hi, value) })
+    }
+    /// The largest byte of each window of `[N, C, *S]`, computed with channels last.
+    fn largest_bytes(&self, x: &Tensor) -> Result<Tensor> {
+        let rank = self.sizes.len() as i64 + 2;
+        let last: Vec<i64> = std::iter::once(0).chain(2..rank).chain([1]).collect();
+        let first: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+        let around = |sides: &[i64]| [&[0], sides, &[0]].concat();
+        let mut y = x.permute(&last);
+        if self.window.lo.iter().chain(&self.hi).any(|&p| p != 0) {
+            y = y.pad_raw(&around(&self.window.lo), &around(&self.hi), 0.0);
+        }
+        for i in 0..self.sizes.len() {
+            let (w, shape) = (&self.window, y.shape()?);
+            let tap = |k: usize| {
+                let (mut starts, mut steps) = (vec![0; shape.rank()], vec![1; shape.rank()]);
+                let mut sizes: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+                starts[i + 1] = (k * w.dilation[i]) as i64;
+                steps[i + 1] = w.stride[i] as i64;
+                sizes[i + 1] = self.out[i] as i64;
+                y.slice_raw(&starts, &sizes, &steps)
+            };
+            y = (1..w.kernel[i]).fold(tap(0), |a, k| a.maximum(tap(k)));
+        }
+        Ok(y.permute(&first))
     }
     /// `[N, C, *out, K]`: the elements of each window.
     fn windows(&self, x: &Tensor) -> Result<Tensor> {
@@ -124,6 +149,19 @@ fn max_pool(c: &Call<'_>) -> Outs {
     let x = c.x(0)?;
     let g = Geometry::new(c, &x)?;
     let dtype = x.dtype()?;
+    if let (Some(steps), false) = (&c.item(0)?.steps, c.wants(1))
+        && let (Some((scale, zero)), DType::U8) = (steps.whole(), steps.bytes.dtype()?)
+    {
+        // Numbers keep their order as bytes, and zero is the least of them.
+        let mut y = super::integers::dequantized(g.largest_bytes(&steps.bytes)?, scale, zero);
+        if let Value::Tensor(t) = &mut y {
+            t.is_channels_last = true;
+        }
+        return Ok(vec![y]);
+    }
+    if dtype == DType::U8 && !c.wants(1) {
+        return one(g.largest_bytes(&x)?);
+    }
     if let (Some(padding), false) = (g.even(), c.wants(1)) {
         let w = &g.window;
         let options = MaxPoolOptions::new().stride(w.stride.clone()).padding(padding).dilation(w.dilation.clone());

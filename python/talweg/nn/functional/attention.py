@@ -169,8 +169,9 @@ class Heads:
     def _batch(self, tensors, masks, dropout_p, need_weights):
         """Over ``[N, L, E]``."""
         attn_mask, key_padding_mask, is_causal, lengths = masks
-        n, length, width = tensors[0].shape
+        n, length, _ = tensors[0].shape
         projected = [linear(x, w, b) for x, w, b in zip(tensors, self._weights, self._biases)]
+        width = projected[0].shape[-1]  # less than that of the input where heads were pruned
         extra = 0
         if self._bias_k is not None:
             projected[1] = Tensor.concat([projected[1], self._bias_k.broadcast_to((n, 1, width))], 1)

@@ -27,11 +27,13 @@ pub(super) enum Kind {
 }
 
 /// Rows and words of a tile.
-const TILE: usize = 16;
+pub(super) const TILE: usize = 16;
 /// Words of a tile.
-const TILE_WORDS: usize = TILE * TILE;
+pub(super) const TILE_WORDS: usize = TILE * TILE;
+/// How lines and tiles of a packed side lie.
+pub(super) const PACKED: (usize, usize) = (4 * TILE, 4 * TILE_WORDS);
 /// Rows and columns that are multiplied at a time: two tiles.
-const BLOCK: usize = 2 * TILE;
+pub(super) const BLOCK: usize = 2 * TILE;
 /// Blocks of rows that a task takes a block of columns through.
 const DOWN: usize = 4;
 /// Multiplications of a task, at least.
@@ -98,12 +100,19 @@ static CONFIG: Config = {
 };
 
 macro_rules! two_by_two {
-    ($name:ident, $dot:literal) => {
-        /// Two tiles of rows times two of columns, over `steps` tiles along `k`.
+    ($vis:vis $name:ident, $dot:literal) => {
+        /// Two tiles of rows, `a`, times two of columns, `b`, over `steps` tiles along `k`. Lines of the rows' tiles lie
+        /// `lie.0` bytes apart, and their tiles `lie.1`.
         ///
         /// # Safety
         /// So many tiles lie there; the unit is lent, and its sizes are [`CONFIG`].
-        unsafe fn $name(a: [*const u32; 2], b: [*const u32; 2], steps: usize, to: &mut Sums) {
+        $vis unsafe fn $name(
+            a: [*const u32; 2],
+            lie: (usize, usize),
+            b: [*const u32; 2],
+            steps: usize,
+            to: &mut Sums,
+        ) {
             // SAFETY: the caller's promise. Nothing else in the program uses tiles.
             unsafe {
                 asm!(
@@ -112,16 +121,16 @@ macro_rules! two_by_two {
                     "tilezero tmm2",
                     "tilezero tmm3",
                     "2:",
-                    "tileloadd tmm4, [{a0} + {row}*1]",
+                    "tileloadd tmm4, [{a0} + {a_row}*1]",
                     "tileloadd tmm6, [{b0} + {row}*1]",
                     concat!($dot, " tmm0, tmm4, tmm6"),
                     "tileloadd tmm7, [{b1} + {row}*1]",
                     concat!($dot, " tmm1, tmm4, tmm7"),
-                    "tileloadd tmm5, [{a1} + {row}*1]",
+                    "tileloadd tmm5, [{a1} + {a_row}*1]",
                     concat!($dot, " tmm2, tmm5, tmm6"),
                     concat!($dot, " tmm3, tmm5, tmm7"),
-                    "add {a0}, 1024",
-                    "add {a1}, 1024",
+                    "add {a0}, {a_step}",
+                    "add {a1}, {a_step}",
                     "add {b0}, 1024",
                     "add {b1}, 1024",
                     "dec {steps}",
@@ -132,6 +141,7 @@ macro_rules! two_by_two {
                     "tilestored [{c} + {row}*2 + 2112], tmm3",
                     a0 = inout(reg) a[0] => _, a1 = inout(reg) a[1] => _,
                     b0 = inout(reg) b[0] => _, b1 = inout(reg) b[1] => _,
+                    a_row = in(reg) lie.0, a_step = in(reg) lie.1,
                     steps = inout(reg) steps => _, row = in(reg) 64usize, c = in(reg) to.0.as_mut_ptr(),
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                     out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -142,7 +152,7 @@ macro_rules! two_by_two {
     };
 }
 two_by_two!(dot_bf16, "tdpbf16ps");
-two_by_two!(dot_int8, "tdpbusd");
+two_by_two!(pub(super) dot_int8, "tdpbusd");
 
 /// A side in tiles: lines of 16 rows or columns, and in each the tiles along `k`.
 pub(super) struct Tiles {
@@ -177,6 +187,18 @@ impl Tiles {
     }
 }
 
+/// Runs `f` with the unit ready for [`dot_bf16`] and [`dot_int8`].
+///
+/// # Safety
+/// The unit is lent.
+pub(super) unsafe fn with_tiles(f: impl FnOnce()) {
+    // SAFETY: the unit is lent; the sizes are valid.
+    unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
+    f();
+    // SAFETY: as above; idle tiles cost the processor power.
+    unsafe { asm!("tilerelease", options(nomem, nostack)) };
+}
+
 /// Multiplies sides of bytes in tiles, and hands each block of sums over with its first row and column.
 ///
 /// # Safety
@@ -194,26 +216,26 @@ pub(super) unsafe fn multiply(
     let groups = columns.div_ceil(across);
     pool::parallel_for(rows.div_ceil(DOWN) * groups, &|task| {
         let (first_row, first_column) = (task / groups * DOWN, task % groups * across);
-        // SAFETY: the unit is lent; the sizes are valid.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
         let mut sums = Sums([0; BLOCK * BLOCK]);
         let tiles = |p: Shared<u32>, block: usize| {
             [0, 1].map(|half| p.get().cast_const().wrapping_add((2 * block + half) * steps * TILE_WORDS))
         };
-        for column in first_column..columns.min(first_column + across) {
-            for row in first_row..rows.min(first_row + DOWN) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    // Else sums of nothing.
-                    if steps > 0 {
-                        dot_int8(tiles(pa, row), tiles(pb, column), steps, &mut sums);
+        let all = || {
+            for column in first_column..columns.min(first_column + across) {
+                for row in first_row..rows.min(first_row + DOWN) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        // Else sums of nothing.
+                        if steps > 0 {
+                            dot_int8(tiles(pa, row), PACKED, tiles(pb, column), steps, &mut sums);
+                        }
                     }
+                    store(row * BLOCK, column * BLOCK, &sums);
                 }
-                store(row * BLOCK, column * BLOCK, &sums);
             }
-        }
-        // SAFETY: as above; idle tiles cost the processor power.
-        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+        };
+        // SAFETY: the caller's promise.
+        unsafe { with_tiles(all) };
     });
 }
 
@@ -445,23 +467,24 @@ pub(super) unsafe fn run<C: Output<f32>>(q: &Gemm<bf16, C>, done: &(dyn Fn(Patch
         let room = Scratch::<u32>::new(count * block_words);
         // SAFETY: the caller's promise.
         unsafe { right.pack(first * BLOCK, count, room.ptr()) };
-        // SAFETY: the unit is lent; the sizes are valid.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) CONFIG.0.as_ptr(), options(nostack, readonly)) };
         let mut sums = Sums([0; BLOCK * BLOCK]);
         let halves = |p: *const u32, block: usize| {
             [0, 1].map(|half| p.wrapping_add(block * block_words + half * steps * TILE_WORDS))
         };
-        for row in rows * band / bands..rows * (band + 1) / bands {
-            for column in 0..count {
-                if steps > 0 {
-                    // SAFETY: both sides were packed.
-                    unsafe { dot_bf16(halves(to.get(), row), halves(room.ptr(), column), steps, &mut sums) };
+        let all = || {
+            for row in rows * band / bands..rows * (band + 1) / bands {
+                for column in 0..count {
+                    if steps > 0 {
+                        let (a, b) = (halves(to.get(), row), halves(room.ptr(), column));
+                        // SAFETY: both sides were packed.
+                        unsafe { dot_bf16(a, PACKED, b, steps, &mut sums) };
+                    }
+                    store(row * BLOCK, (first + column) * BLOCK, &sums);
                 }
-                store(row * BLOCK, (first + column) * BLOCK, &sums);
             }
-        }
-        // SAFETY: as above; idle tiles cost the processor power.
-        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+        };
+        // SAFETY: the unit is lent.
+        unsafe { with_tiles(all) };
     };
     if is_cut { pool::parallel_for(groups * bands, &task) } else { (0..groups * bands).for_each(task) }
 }
