@@ -77,7 +77,7 @@ mod tests {
             site: Site::UNKNOWN,
         };
         let operand = |k| Operand { slot: Slot::new(k, 0), layout: Layout::contiguous(&ty.shape), ty: ty.clone() };
-        kernels(&n, &[operand(0)], &[operand(1)], 9, u32::MAX)
+        kernels(&n, &[operand(0)], &[operand(1)], 9, [u32::MAX, 0])
     }
 
     #[test]
