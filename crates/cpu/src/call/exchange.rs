@@ -5,7 +5,7 @@
 
 use super::{Claim, Operand, Prepared, always, reference};
 use crate::pool::Shared;
-use ir::{Attrs, Call, FlatNode, Meaning, Pending, PeersHandle, Result, Type};
+use ir::{Attrs, Call, FlatNode, Meaning, PeersHandle, Pending, Result, Type};
 use std::cell::RefCell;
 use std::sync::Arc;
 
