@@ -48,7 +48,7 @@ fn layers_of_a_file_stay_integers() {
         let text = model.explain(&[ty]).unwrap();
         assert!(text.matches("requantized").count() >= 3, "{text}");
         let x = floats(&[2, 8, 6, 7], 0.7);
-        let got = model.run_tensors(&[x.clone()]).unwrap()[0].to_vec::<f32>().unwrap();
+        let got = model.run_tensors(std::slice::from_ref(&x)).unwrap()[0].to_vec::<f32>().unwrap();
         assert_eq!(got, net(&x, is_signed).to_vec::<f32>().unwrap(), "signed: {is_signed}");
     }
 }
