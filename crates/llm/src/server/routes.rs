@@ -576,15 +576,15 @@ async fn tokenize(State(api): Held, body: Bytes) -> Answered {
         }
     };
     let tokens = api.model()?.tokenizer.encode(&text).map_err(|e| Failure::invalid("prompt", e.message))?;
-    let max = api.generator()?.length_max();
-    Ok(json_response(&json!({"count": tokens.len(), "max_model_len": max, "tokens": tokens})))
+    let all = json!({"count": tokens.len(), "max_model_len": api.generator()?.length_max(), "tokens": tokens});
+    Ok(json_response(&all))
 }
 
 async fn detokenize(State(api): Held, body: Bytes) -> Answered {
-    let body = parsed(&body)?;
     let wrong = || Failure::invalid("tokens", "tokens must be a list of integers");
     let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
-    let tokens = body["tokens"].as_array().ok_or_else(wrong)?.iter().map(one).collect::<Result<Vec<u32>, _>>()?;
+    let tokens =
+        parsed(&body)?["tokens"].as_array().ok_or_else(wrong)?.iter().map(one).collect::<Result<Vec<u32>, _>>()?;
     Ok(json_response(&json!({"prompt": api.model()?.tokenizer.decode(&tokens)})))
 }
 
