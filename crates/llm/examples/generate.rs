@@ -35,6 +35,7 @@ fn main() -> ir::Result<()> {
                     logprobs.push(logprob);
                 }
                 Event::Failed(e) => return Err(bad(e)),
+                Event::Refused => return Err(bad("refused: the first token would come too late".to_string())),
                 Event::Done { .. } => break,
             }
         }

@@ -34,6 +34,7 @@ fn collect(events: impl Iterator<Item = Event>) -> (String, Vec<u32>, Reason) {
             }
             Event::Done { reason, text, .. } => return (all + &text, tokens, reason),
             Event::Failed(e) => panic!("{e}"),
+            Event::Refused => panic!("a request without a deadline was refused"),
         }
     }
     panic!("the engine ended");

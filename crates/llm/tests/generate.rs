@@ -52,6 +52,7 @@ fn result(from: &Receiver<Event>) -> (Vec<u32>, String, Reason, Usage) {
             }
             Event::Done { reason, text, usage } => return (tokens, all + &text, reason, usage),
             Event::Failed(e) => panic!("{e}"),
+            Event::Refused => panic!("a request without a deadline was refused"),
         }
     }
     panic!("a request did not end");
@@ -132,6 +133,7 @@ fn companies(format: Format, cache_dtype: ir::DType) {
             Event::Token { token, text, logprob, top } => format!("{token} {text:?} {:08x} {top:?}", logprob.to_bits()),
             Event::Done { reason, text, usage } => format!("{reason:?} {text:?} {}", usage.generated),
             Event::Failed(e) => e,
+            Event::Refused => "refused".to_string(),
         };
         from.try_iter().map(of).collect()
     };

@@ -14,7 +14,7 @@ use crate::load::LanguageModel;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -592,8 +592,7 @@ async fn metrics(State(api): Held) -> Response {
     let text = api.handle().map_or_else(String::new, |h| h.stats().exposition(&api.name));
     with_type("text/plain; version=0.0.4", text)
 }
-
-async fn health(State(api): Held, _: HeaderMap) -> Answered {
+async fn health(State(api): Held) -> Answered {
     if api.handle().is_some_and(Handle::has_failed) || api.is_draining.load(Relaxed) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server takes no requests"));
     }
