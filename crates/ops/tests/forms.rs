@@ -62,7 +62,7 @@ fn every_row_goes_through_both_forms() {
 #[test]
 fn files_refuse_other_processes() {
     let rows: Vec<&'static Op> = table().filter(communicates).collect();
-    assert_eq!(rows.len(), 12);
+    assert_eq!(rows.len(), 15);
     for op in rows {
         let g = graph_of(op, &(op.cases)()[0]);
         g.verify().unwrap_or_else(|e| panic!("{e}\n{g}"));

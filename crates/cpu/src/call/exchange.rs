@@ -73,7 +73,9 @@ impl Exchange {
         let call = Call { types: &self.types, attrs: &self.attrs };
         // SAFETY: the caller's promise.
         let (input, out) = unsafe {
-            let input = (!std::ptr::eq(x, out)).then(|| std::slice::from_raw_parts(x, self.bytes.0));
+            // Empty values share an address and are not in place of one another.
+            let is_in_place = std::ptr::eq(x, out) && self.bytes.1 > 0;
+            let input = (!is_in_place).then(|| std::slice::from_raw_parts(x, self.bytes.0));
             (input, std::slice::from_raw_parts_mut(out, self.bytes.1))
         };
         self.peers.0.run_over(self.op, &call, input, out)
