@@ -50,7 +50,8 @@ from .profiler import profile as profile
 from .amp import GradScaler as GradScaler, autocast as autocast, get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp import get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .amp import is_autocast_enabled as is_autocast_enabled
-from ._devices import devices as devices
+from . import config as config
+from ._devices import colocate_with as colocate_with, devices as devices
 from ._devices import get_default_device as get_default_device, set_default_device as set_default_device
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
