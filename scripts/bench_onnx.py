@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`talweg bench` beside ONNX Runtime on ONNX files, taking turns, one thread: least milliseconds of a run.
+"""`talweg bench` beside ONNX Runtime on ONNX files, taking turns: least milliseconds of a run.
 
     python scripts/bench_onnx.py target/release/talweg model.onnx... [--size batch=1] [--int8] [--rounds 3]
 
@@ -71,7 +71,6 @@ def main() -> None:
     given = parser.parse_args()
     sizes = {name: int(n) for name, n in (s.split("=") for s in given.size)}
     env = {**os.environ, "TALWEG_THREADS": str(given.threads)}
-    options = [o for s in given.size for o in ("--size", s)]
     print(f"{'file':40} {'Talweg':>9} {'ONNX Runtime':>13} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -80,6 +79,8 @@ def main() -> None:
         for path in files:
             s = session(path, given.threads)
             feeds = inputs(s, sizes, np.random.default_rng(0))
+            free = {d for i in s.get_inputs() for d in i.shape if d in sizes}
+            options = [o for name in sorted(free) for o in ("--size", f"{name}={sizes[name]}")]
             ours = theirs = float("inf")
             for _ in range(given.rounds):
                 done = subprocess.run([given.talweg, "bench", path, *options], capture_output=True, text=True, env=env)

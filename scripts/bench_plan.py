@@ -7,6 +7,14 @@
 Every run is a mesh of processes on this machine, each with its share of the cores, over each kind of link: shared memory,
 and sockets. The machine is measured once for each kind of link. Prints the errors, how many pairs of plans are ordered
 right, and how far the plan that the prediction prefers is from the fastest. Needs nothing but Python.
+
+Memory is the peak of the resident set above its size before the model was made, less that of the same step with next to
+no numbers: code, graphs and stacks are no part of the prediction. With --out, rows are added to those of the file, and
+the errors are those of all of them; so it can be run in pieces.
+
+--one-rank CLUSTER predicts programs of single ranks on the device at hand (TALWEG_DEVICE=cuda) instead, from regions that
+were measured in a model of 4 layers, and runs them with exchanges that nobody answers. CLUSTER is a file as
+crates/sim/clusters/h200.toml: its roofline is for regions that the small model does not have.
 """
 import argparse
 import csv
@@ -21,6 +29,8 @@ from pathlib import Path
 
 # layers, width, heads, words, length, batch
 SIZES = {"tiny": "2,128,4,500,64,16", "small": "4,256,8,1000,128,8", "wide": "2,512,8,4000,128,8"}
+# The same steps with next to no numbers.
+NOTHING = {2: "2,16,4,16,16,8", 4: "4,16,8,16,16,8"}
 LINKS = {"memory": {"TALWEG_LINK": "memory"}, "socket": {"TALWEG_LINK": "socket"}}
 # Ranks stand for N.
 STRATEGIES = [
@@ -63,6 +73,53 @@ def predicted(args, mesh, plan, cluster, env):
     return float(fits[0][0]), float(fits[0][1])
 
 
+def read(path):
+    """Rows of an earlier run."""
+    if not path or not Path(path).exists():
+        return []
+    with open(path, newline="") as f:
+        number = lambda k, v: float(v) if k.endswith(("_ms", "_mb")) else v
+        return [{k: number(k, v) for k, v in row.items()} for row in csv.DictReader(f)]
+
+
+# Layers, mesh, rows of the batch for the models that are predicted; those of 4 layers are measured before.
+DEEP = [(8, "data=4", 32), (8, "data=2,tensor=2", 16), (8, "tensor=4", 8), (12, "data=8", 64), (12, "data=4,tensor=2", 32)]
+SEEN = [(4, "data=4", 32), (4, "data=2,tensor=2", 16), (4, "tensor=4", 8)]
+
+
+def one_rank(args):
+    """Predicted and measured steps of one rank."""
+    text = Path(args.one_rank).read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        cluster, table, seen = Path(folder, "measured.toml"), Path(folder, "table.toml"), {}
+        cluster.write_text(text.replace("[device]", "[device]\nmeasured = true", 1))
+
+        def plans(layers, mesh, batch, cluster, *more):
+            env = dict(GPT=f"{layers},1024,16,8000,256,{batch}", STEPS="1")
+            plan = "megatron" if "tensor" in mesh else "data"
+            words = ["plan", "--mesh", mesh, "--plan", plan, "--cluster", cluster, "--top", "100", *more]
+            lines = run([args.talweg, *words, args.program], env).splitlines()
+            return {line.split(None, 6)[6]: float(line.split()[0]) for line in lines if "--mesh" in line}
+
+        for layers, mesh, batch in SEEN:
+            saved = Path(folder, "saved.toml")
+            plans(layers, mesh, batch, cluster, "--save-cluster", saved)
+            for line in saved.read_text().split("[kernels]")[1].splitlines():
+                if line:
+                    seen.setdefault(line.rsplit(" = ", 1)[0], []).append(float(line.rsplit(" = ", 1)[1]))
+        known = "".join(f"{what} = {statistics.median(all)}\n" for what, all in seen.items())
+        table.write_text(f"{text}\n[kernels]\n{known}")
+        errors = []
+        for layers, mesh, batch in DEEP:
+            real, guess = plans(layers, mesh, batch, cluster), plans(layers, mesh, batch, table)
+            for plan in real:
+                errors.append(guess[plan] / real[plan] - 1)
+                print(f"{layers} layers {plan:48} {guess[plan]:9.3f} {real[plan]:9.3f} ms {100 * errors[-1]:+6.1f} %",
+                      flush=True)
+    absolute = [abs(e) for e in errors]
+    print(f"{len(errors)} programs, mean error {100 * statistics.mean(absolute):.1f} %, worst {100 * max(absolute):.1f} %")
+
+
 def report(rows):
     def errors(what):
         return [r[f"predicted_{what}"] / r[f"measured_{what}"] - 1 for r in rows]
@@ -72,7 +129,8 @@ def report(rows):
         print(f"{what}: {len(e)} runs, mean error {100 * statistics.mean(e):.1f} %, worst {100 * max(e):.1f} %")
     right = pairs = 0
     worst = 0.0
-    for _, group in itertools.groupby(rows, key=lambda r: (r["link"], r["size"])):
+    place = lambda r: (r["link"], r["size"])
+    for _, group in itertools.groupby(sorted(rows, key=place), key=place):
         group = list(group)
         for a, b in itertools.combinations(group, 2):
             # Plans that differ by less than the noise have no order.
@@ -95,15 +153,21 @@ def main():
     args.add_argument("--links", default=",".join(LINKS))
     args.add_argument("--only", default="", help="strategies whose mesh and plan contain this")
     args.add_argument("--out", help="a CSV file")
+    args.add_argument("--clusters", help="a folder that keeps what was measured of the machine")
+    args.add_argument("--one-rank", metavar="CLUSTER", help="programs of single ranks on this device")
     args = args.parse_args()
     args.talweg, args.program = (str(Path(args.folder) / p) for p in ("talweg", "examples/mesh"))
+    if args.one_rank:
+        return one_rank(args)
     threads = str(max(args.cores // args.ranks, 1))
-    rows = []
+    rows, overheads = read(args.out), {}
     with tempfile.TemporaryDirectory() as folder:
+        folder = args.clusters or folder
         for link in args.links.split(","):
             cluster = f"{folder}/{link}.toml"
             alone = dict(LINKS[link], GPT=SIZES["tiny"], STEPS="1", TALWEG_THREADS=str(args.cores))
-            run([args.talweg, "plan", "--mesh", "1", "--save-cluster", cluster, args.program], alone)
+            if not Path(cluster).exists():
+                run([args.talweg, "plan", "--mesh", "1", "--save-cluster", cluster, args.program], alone)
             print(Path(cluster).read_text(), flush=True)
             for size in args.sizes.split(","):
                 env = dict(LINKS[link], GPT=SIZES[size], STEPS=str(args.steps), MEASURE="1", TALWEG_THREADS=threads)
@@ -111,7 +175,13 @@ def main():
                     mesh = mesh.replace("N", str(args.ranks))
                     if args.only not in f"{mesh} {plan}":
                         continue
+                    layers = int(SIZES[size].split(",")[0])
+                    if (layers, mesh, plan) not in overheads:
+                        bare = dict(env, GPT=NOTHING[layers])
+                        least = predicted(args, mesh, plan, cluster, dict(bare, STEPS="1"))[1]
+                        overheads[layers, mesh, plan] = measured(args, mesh, plan, bare)[1] - least
                     ms, mb = measured(args, mesh, plan, env)
+                    mb -= overheads[layers, mesh, plan]
                     guess_ms, guess_mb = predicted(args, mesh, plan, cluster, dict(env, STEPS="1"))
                     row = dict(cores=args.cores, link=link, size=size, mesh=mesh, plan=plan, predicted_ms=guess_ms)
                     row.update(measured_ms=ms, predicted_mb=guess_mb, measured_mb=mb)

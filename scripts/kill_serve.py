@@ -3,7 +3,8 @@
     python scripts/kill_serve.py TALWEG MODEL [--kills 50]
 
 MODEL is the directory of an exported model. Four clients ask all the time, each up to three times for an answer. Every
-request must be answered, with the outputs of the first one within 1e-5.
+request must be answered, with the outputs of the first one within 1e-5. A refusal (429, 503) is no try: the client waits and
+asks again.
 """
 
 import argparse
@@ -16,6 +17,10 @@ import signal
 import subprocess
 import threading
 import time
+
+
+# Refusals of one request at most, and seconds between them.
+REFUSALS_MAX, PAUSE_S = 200, 0.05
 
 
 def main():
@@ -46,15 +51,20 @@ def main():
         inputs.append({"name": t["name"], "shape": shape, "datatype": t["datatype"], "data": [1] * math.prod(shape)})
     ask = lambda: send("POST", f"/v2/models/{name}/infer", json.dumps({"inputs": inputs}))
     want = ask()[1]["outputs"][0]["data"]
-    counts, lock, is_done = {"answered": 0, "retried": 0, "lost": 0, "wrong": 0}, threading.Lock(), threading.Event()
+    counts, lock, is_done = {"answered": 0, "retried": 0, "lost": 0, "wrong": 0, "refused": 0}, threading.Lock(), threading.Event()
 
     def client():
         while not is_done.is_set():
-            for attempt in range(3):
+            attempt, refused, status = -1, 0, None
+            while status != 200 and attempt < 2 and refused < REFUSALS_MAX:
                 status, answer = ask()
-                if status == 200:
-                    break
+                if status in (429, 503):
+                    refused += 1
+                    time.sleep(PAUSE_S)
+                else:
+                    attempt += 1
             with lock:
+                counts["refused"] += refused
                 counts["retried"] += attempt > 0
                 counts["answered" if status == 200 else "lost"] += 1
                 if status == 200:

@@ -4,7 +4,8 @@
     python scripts/serve_gpu.py measure TALWEG DIRECTORY OUT [FLAG…]  # needs the program and Python alone
 
 Weights are random, so the directory holds their header only and `measure` fills in the rest. Input images are bytes; the
-model scales them. `OUT/serve.json` has every round, the table is printed.
+model scales them. `OUT/serve.json` has every round, the table is printed. The server is saturated where more clients do not get more answers:
+the table has the number of clients with the most.
 """
 
 import array
@@ -18,10 +19,11 @@ import struct
 import subprocess
 import sys
 import time
+import urllib.request
 
 DEVICE = "cuda:0"
-# Batch sizes to try in process, clients of the closed loop, and rows of each request.
-LOAD = {"resnet50": ([32, 64], 192, 1), "minilm": ([32, 64], 256, 1)}
+# Batch sizes to try in process, and numbers of clients of the closed loop.
+LOAD = {"resnet50": ([32, 64], [192, 256, 384]), "minilm": ([32, 64], [256, 384])}
 ROUNDS, SECONDS = 2, 3
 
 
@@ -71,6 +73,17 @@ def output(command):
     return json.loads(done.stdout)
 
 
+STAGES = ("compute_input", "compute_infer", "compute_output")
+
+
+def spent(host, name):
+    """What the server has run so far: batches, rows, and nanoseconds of the stages of all batches."""
+    with urllib.request.urlopen(f"http://{host}/v2/models/{name}/stats") as answer:
+        stats = json.load(answer)["model_stats"][0]
+    out = {"executions": stats["execution_count"], "rows": stats["inference_count"]}
+    return out | {key: stats["inference_stats"][key]["ns"] for key in STAGES}
+
+
 def measure(program, folder, out, *flags):
     folder, rounds = pathlib.Path(folder), []
     loads = {name: load for name, load in LOAD.items() if (folder / name).exists()}
@@ -84,30 +97,38 @@ def measure(program, folder, out, *flags):
     result = {"start_seconds": time.monotonic() - begun, "device": DEVICE, "rounds": rounds}
     bench = [program, "bench", "serve", "--server", host, "--model"]
     here = lambda name, rows: output([*bench, name, "--rows", rows, "--seconds", SECONDS, "--here", folder / name / "1"])
-    there = lambda name, clients, rows, s: output([*bench, name, "--clients", clients, "--rows", rows, "--seconds", s])
+    there = lambda name, clients, seconds: output([*bench, name, "--clients", clients, "--seconds", seconds])
     try:
-        for name, (_, clients, rows) in loads.items():
-            there(name, clients, rows, 12)  # compiles the batch sizes
+        for name, (_, clients) in loads.items():
+            there(name, clients[0], 12)  # compiles the batch sizes
         for _ in range(ROUNDS):
             r = {}
-            for name, (batches, clients, rows) in loads.items():
-                alone = {b: here(name, b) for b in batches}
-                full = there(name, clients, rows, SECONDS)
-                r[name] = {"here": {b: a["throughput"] for b, a in alone.items()}, "server": full["throughput"] * rows, "load": full}
+            for name, (batches, clients) in loads.items():
+                alone = {b: here(name, b)["throughput"] for b in batches}
+                full = {}
+                for n in clients:
+                    before = spent(host, name)
+                    full[n] = there(name, n, SECONDS)
+                    full[n]["batches"] = {k: v - before[k] for k, v in spent(host, name).items()}
+                r[name] = {"here": alone, "load": full}
             rounds.append(r)
     finally:
         server.terminate()
         server.wait(60)
     pathlib.Path(out).mkdir(parents=True, exist_ok=True)
     (pathlib.Path(out) / "serve.json").write_text(json.dumps(result, indent=1))
-    print("| model | in process, rows/s | server | of in process | p50, ms | p99, ms |\n|---|---:|---:|---:|---:|---:|")
-    for name in loads:
+    print("| model | clients | in process, rows/s | server | of in process | p50, ms | p99, ms | rows of a batch | "
+          "joining, running, answering a batch, ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---|")
+    m = statistics.median
+    for name, (_, clients) in loads.items():
         best = [max(r[name]["here"].values()) for r in rounds]
-        served = [r[name]["server"] for r in rounds]
-        m = statistics.median
-        reports = [r[name]["load"] for r in rounds]
-        print(f"| {name} | {m(best):,.0f} | {m(served):,.0f} | {m([s / b for s, b in zip(served, best)]):.2f} | "
-              f"{m([x['p50_ms'] for x in reports]):.1f} | {m([x['p99_ms'] for x in reports]):.1f} |")
+        for n in clients:
+            reports = [r[name]["load"][n] for r in rounds]
+            part = lambda key, x: x["batches"][key] / max(x["batches"]["executions"], 1)
+            ms = ", ".join(f"{m([part(key, x) for x in reports]) / 1e6:.2f}" for key in STAGES)
+            print(f"| {name} | {n} | {m(best):,.0f} | {m([x['throughput'] for x in reports]):,.0f} | "
+                  f"{m([x['throughput'] / b for x, b in zip(reports, best)]):.2f} | {m([x['p50_ms'] for x in reports]):.1f} | "
+                  f"{m([x['p99_ms'] for x in reports]):.1f} | {m([part('rows', x) for x in reports]):.1f} | {ms} |")
     print(f"start to ready: {result['start_seconds']:.1f} s")
 
 

@@ -10,6 +10,7 @@ from torch import nn
 LAYERS = """
 nn.Linear(3, 2)
 nn.Linear(3, 2, bias=False)
+nn.Bilinear(3, 4, 2)
 nn.Embedding(5, 3)
 nn.Conv1d(2, 4, 3)
 nn.Conv2d(2, 4, 3, groups=2)

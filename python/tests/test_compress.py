@@ -462,3 +462,17 @@ def test_the_command_quantizes_convolutions(tmp_path, capsys):
     assert "static int8" in capsys.readouterr().out
     weights = tw.load(out)
     assert weights["0.weight"].dtype == tw.int8 and weights["0.weight"].shape == (8, 3, 3, 3)
+
+
+def test_the_rust_command_passes_compress_on(tmp_path, capfd):
+    import sys
+
+    from talweg import _native
+
+    (tmp_path / "net.py").write_text("import talweg as tw\nnet = tw.nn.Sequential(tw.nn.Linear(32, 8))\n")
+    np.save(tmp_path / "x.npy", np.ones((4, 32), np.float32))
+    out = tmp_path / "small.safetensors"
+    args = ["compress", f"{tmp_path}/net.py:net", "--int8", "--calibrate", str(tmp_path / "x.npy"), "--min-gain", "0", "--out", str(out)]
+    assert _native.main(sys.executable, [sys.executable, "-m", "talweg"], args) == 0 and out.exists()
+    assert _native.main(sys.executable, [sys.executable, "-m", "talweg"], ["compress", "--help"]) == 0
+    assert "--calibrate" in capfd.readouterr().out

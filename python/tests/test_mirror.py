@@ -55,6 +55,54 @@ def test_every_layer_is_there():
     assert not missing
 
 
+# Sizes for a small layer of each row.
+SIZES = {
+    "in_features": 3, "out_features": 2, "in1_features": 3, "in2_features": 4, "in_channels": 2, "out_channels": 4, "kernel_size": 3, "num_embeddings": 5,
+    "embedding_dim": 3, "normalized_shape": 3, "num_groups": 2, "num_channels": 4, "num_features": 3, "input_size": 3,
+    "hidden_size": 4, "embed_dim": 8, "num_heads": 2, "d_model": 8, "nhead": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", tw._native.LAYERS)
+def test_a_layer_has_the_settings_of_its_row(name):
+    required, settings = tw._native.LAYERS[name]
+    ours = inspect.signature(getattr(nn, name)).parameters
+    assert [n for n, p in ours.items() if p.default is p.empty] == [n for n, *_ in required]
+    assert {n: d for n, _, d, _ in settings} == {n: ours[n].default for n, *_ in settings}
+    types = {n: t for n, t, *_ in [*required, *settings]}
+    for n, t in types.items():  # Python may accept more
+        assert set(t.split(" | ")) <= set(ours[n].annotation.split(" | ")), (n, t, ours[n].annotation)
+    assert all(about for *_, about in [*required, *settings])
+
+
+@pytest.mark.parametrize("name", tw._native.LAYERS)
+def test_a_layer_has_the_parameters_of_its_row(name):
+    required, _ = tw._native.LAYERS[name]
+    sizes = {n: SIZES[n] for n, *_ in required}
+    layer = getattr(nn, name)(**sizes)
+    if "kernel_size" in sizes:
+        sizes["kernel_size"] = (SIZES["kernel_size"],) * int(name[-2])
+    state, parameters = layer.state_dict(), dict(layer.named_parameters())
+    for n, shape, (kind, bound), is_buffer in tw._native.layer_parameters(name, sizes):
+        assert list(state[n].shape) == shape and (n in parameters) != is_buffer, n
+        values = state[n].abs()
+        if kind == "uniform":
+            assert 0 < values.max().item() <= bound and values.min().item() < values.max().item(), n
+        elif kind in ("zeros", "ones"):
+            assert values.min().item() == values.max().item() == (kind == "ones"), n
+        else:
+            assert kind == "normal" and values.max().item() > 0, n
+
+
+def test_every_layer_with_parameters_has_a_row():
+    rows = {n.lower() for n in tw._native.LAYERS}
+    text = "".join(p.read_text() for p in (RUST / "nn/src/layers").glob("*.rs"))
+    own = {m.lower() for m in re.findall(r"#\[derive\(Module[^)]*\)\]\npub struct (\w+)", text)}
+    # Layers of other layers, and those that rows of several ranks stand for.
+    others = {"sequential", "dropout", "activation", "quantizedlinear", "batchnorm", "transformerencoder", "transformerdecoder"}
+    assert len(own) > 10 and not own - rows - others
+
+
 def test_every_optimizer_is_there_with_its_settings():
     rules = tw._native.OPTIMIZERS
     assert len(rules) >= 9

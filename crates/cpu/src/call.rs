@@ -129,6 +129,10 @@ pub struct Claim {
     joins: fn(&FlatNode) -> Option<usize>,
     /// Whether it hands its result over piece by piece to the loop that takes it.
     feeds: fn(&FlatNode, &[View]) -> bool,
+    /// How many elements make a row for that loop, and whether pieces are whole rows. Others are finished by a kernel
+    /// ([`crate::kernels::epilogue`]), or the loop runs after all of them.
+    fed_columns: fn(&FlatNode) -> usize,
+    feeds_rows: bool,
     /// The kernel for a loop that it feeds and that reads or writes values beside, which lie as the result does.
     fed: PrepareFed,
     /// The kernel with an epilogue that requantizes its sums, if it has one.
@@ -182,6 +186,8 @@ impl Claim {
             in_place: None,
             joins: |_| None,
             feeds: |_, _| false,
+            fed_columns: |n| n.outs[0].shape.last().copied().unwrap_or(1),
+            feeds_rows: true,
             fed: feeds_nothing,
             requantized: |_, _, _| None,
             is_fence: false,
@@ -238,6 +244,14 @@ pub fn may_fail(n: &FlatNode) -> bool {
 /// Whether a kernel hands over its result piece by piece.
 pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     claim(n).is_some_and(|c| (c.feeds)(n, args))
+}
+/// How many elements of a result make a row of the loop that takes it.
+pub fn fed_columns(n: &FlatNode) -> usize {
+    claim(n).map_or(1, |c| (c.fed_columns)(n))
+}
+/// Whether the loop takes whole rows.
+pub fn feeds_rows(n: &FlatNode) -> bool {
+    claim(n).is_some_and(|c| c.feeds_rows)
 }
 /// A kernel that hands over its result to a loop that reads or writes `beside`.
 pub fn prepare_fed(n: &FlatNode, args: &[Operand], out: &Operand, beside: &[Spot]) -> Result<Fed> {

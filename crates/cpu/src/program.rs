@@ -5,7 +5,8 @@
 use crate::arenas::Arena;
 use crate::call::exchange::Watch as Exchanges;
 use crate::call::{self, Fed, Operand, Prepared};
-use crate::pool;
+use crate::kernels::epilogue::Epilogue;
+use crate::pool::{self, Shared};
 use crate::target::CpuTarget;
 use crate::tile::access::{Bases, Window};
 use crate::tile::plan::Plan as Tiling;
@@ -29,6 +30,10 @@ enum Code {
     Call(Prepared),
     /// A kernel with a loop as its epilogue, tile by tile.
     Epilogue(Fed, Tiles),
+    /// A kernel whose epilogue is one as well.
+    Finished(Fed, Epilogue<Address>),
+    /// A kernel, and a loop after all of it.
+    Then(Fed, Tiles),
 }
 
 /// A compiled graph.
@@ -98,7 +103,17 @@ impl Compiled {
                     let tiles = tile::emit(l, &plan.fused.graph, tiling, &homes, plan.scratch(r, 0));
                     match &l.producer {
                         None => Code::Loop(tiles),
-                        Some(p) => Code::Epilogue(binder.producer(p, l)?, tiles),
+                        Some(p) if call::feeds_rows(&plan.fused.graph.nodes[p.node]) => {
+                            Code::Epilogue(binder.producer(p, l)?, tiles)
+                        }
+                        Some(p) => {
+                            let fed = binder.producer(p, l)?;
+                            let finish = tile::recognize_epilogue(l, &plan.fused.graph, p.slot(), &|s| plan.address(s));
+                            match finish {
+                                Some(e) => Code::Finished(fed, e),
+                                None => Code::Then(fed, tiles),
+                            }
+                        }
                     }
                 }
                 (Region::Call { node, args, outs }, _) => Code::Call(binder.call(*node, args, outs)?),
@@ -251,6 +266,17 @@ impl Compiled {
             Code::Epilogue(producer, tiles) => producer(bases, &|p| unsafe {
                 tiles.window(bases, Window { r: p.row, h: p.rows, c: p.col, w: p.cols });
             }),
+            Code::Finished(producer, e) => {
+                let place = |spot: Address| Shared::new(bases.at(spot));
+                let e = e.map(&place);
+                // SAFETY: as above.
+                producer(bases, &|p| unsafe { e.run(p) });
+            }
+            Code::Then(producer, tiles) => {
+                producer(bases, &|_| {});
+                // SAFETY: as above.
+                unsafe { tiles.run(bases) };
+            }
             Code::Call(f) => f(bases).map_err(|e| self.plan.blame(r, e))?,
         }
         Ok(())
@@ -381,10 +407,13 @@ impl Compiled {
         let binder = Binder { plan: &self.plan, read: self.plan.read(), fixed: &[] };
         let mut links = BTreeSet::new();
         for region in &self.plan.fused.regions {
-            if let Region::Call { node, args, outs } = region {
-                let (args, _) = self.plan.fused.operands(*node, args, outs);
-                links.extend(call::links(&self.plan.fused.graph.nodes[*node], &binder.bound(args)));
-            }
+            let (node, args) = match region {
+                Region::Call { node, args, .. } => (*node, args),
+                Region::Loop(Loop { producer: Some(p), .. }) => (p.node, &p.args),
+                Region::Loop(_) => continue,
+            };
+            let (args, _) = self.plan.fused.operands(node, args, &[]);
+            links.extend(call::links(&self.plan.fused.graph.nodes[node], &binder.bound(args)));
         }
         links
     }

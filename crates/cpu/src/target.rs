@@ -53,6 +53,9 @@ impl Target for CpuTarget {
     fn has_epilogue(&self, n: &FlatNode, args: &[View]) -> bool {
         call::feeds(n, args)
     }
+    fn epilogue_columns(&self, n: &FlatNode) -> usize {
+        call::fed_columns(n)
+    }
     fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
         call::flops(n, args)
     }
@@ -72,7 +75,9 @@ impl Target for CpuTarget {
     }
     fn lower(&mut self, fused: &Fused, _: &MemoryPlan) -> Result<Vec<usize>> {
         let tiling = |r: &Region| match r {
-            Region::Loop(l) if l.producer.is_some() => Some(Tiling::for_rows(l)),
+            Region::Loop(l) if l.producer.as_ref().is_some_and(|p| call::feeds_rows(&fused.graph.nodes[p.node])) => {
+                Some(Tiling::for_rows(l))
+            }
             Region::Loop(l) => Some(tile::plan(l, &fused.graph)),
             Region::Call { .. } => None,
         };

@@ -64,6 +64,51 @@ fn reductions_of_memory() {
     }
 }
 
+/// Sums along an axis whose neighbors lie apart: rows of the result are added up side by side.
+#[test]
+fn sums_of_a_middle_axis() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+        for shape in [&[3, 50, 70][..], &[2, 9, 33], &[4, 50, 5], &[1, 16, 1000], &[5, 7, 16]] {
+            check(&[whole(dtype, shape)], &[("sum", &[0], over(&[1]))]);
+        }
+    }
+}
+
+/// Floats of 16 bits are rounded after every op, also where the next one takes them as they are stored.
+#[test]
+fn chains_of_short_floats_are_rounded_at_each_step() {
+    let none = Attrs::new;
+    for dtype in [DType::BF16, DType::F16] {
+        for shape in [&[3, 1500][..], &[40, 5], &[1, 17]] {
+            let count: usize = shape.iter().product();
+            let number = |seed: usize| {
+                let data: Vec<f64> = (0..count).map(|i| ((i * seed) % 97) as f64 / 7.0 - 5.0).collect();
+                Literal::from_f64(dtype, Shape::new(shape), &data)
+            };
+            let (a, b) = (number(13), number(31));
+            let products = [("mul", &[0usize, 1][..], none()), ("sub", &[2, 0], none()), ("mul", &[3, 2], none())];
+            check(&[a.clone(), b.clone()], &products);
+            for name in ["lt", "le", "gt", "ge", "eq", "ne"] {
+                let chosen = [
+                    (name, &[0usize, 1][..], none()),
+                    ("mul", &[0, 1], none()),
+                    ("where", &[2, 3, 0], none()),
+                    ("maximum", &[4, 1], none()),
+                    ("square", &[5], none()),
+                ];
+                check(&[a.clone(), b.clone()], &chosen);
+            }
+            // With numbers, and widened for a sum at the end.
+            let held = Attrs::new().with("lo", -1.0).with("hi", 2.5);
+            check(
+                std::slice::from_ref(&a),
+                &[("hardtanh", &[0], held), ("neg", &[1], none()), ("mul", &[2, 0], none())],
+            );
+            check(&[a, b], &[("sub", &[0, 1], none()), ("abs", &[2], none()), ("max", &[3], over(&[1]))]);
+        }
+    }
+}
+
 /// An extreme is NaN wherever the NaN stands.
 #[test]
 fn a_nan_is_the_extreme() {
@@ -197,6 +242,68 @@ fn rows_by_index() {
             for largest in [true, false] {
                 let first = Attrs::new().with("k", 3usize.min(n)).with("axis", 1usize).with("largest", largest);
                 check(std::slice::from_ref(&x), &[("top_k", &[0], first)]);
+            }
+        }
+    }
+}
+
+/// Results of a graph of ops over one input: each step takes the results of those before it, and the last ones are kept.
+fn run_steps(x: &Literal, steps: &[(&str, &[usize], Attrs)], kept: usize) -> Vec<Literal> {
+    let mut g = Graph::new();
+    let mut slots = vec![g.input("", &Type::new(x.dtype(), x.shape().clone()), Site::UNKNOWN)];
+    for (name, args, attrs) in steps {
+        let args: Vec<Slot> = args.iter().map(|&a| slots[a]).collect();
+        slots.push(g.push(ops::find(name).unwrap(), &args, attrs.clone(), Site::UNKNOWN).unwrap());
+    }
+    g.outputs = slots[slots.len() - kept..].to_vec();
+    let device = Cpu::new();
+    let optimized = passes::optimize(&g, &|n, t| device.claims(n, t), &reference::run_node).unwrap();
+    let outputs = device.compile(optimized).unwrap().run(&mut [Buffer::Host(x.clone())]).unwrap();
+    outputs.iter().map(|b| b.read().unwrap()).collect()
+}
+
+/// A sum over rows, or over everything, has the same bits in the loop that computes what it adds up, with or without a
+/// sum of each row there, as in a program of its own.
+#[test]
+fn sums_do_not_depend_on_what_else_a_loop_computes() {
+    let shapes: [&[usize]; 10] = [
+        &[64, 256],
+        &[37, 1500],
+        &[19, 33],
+        &[70, 31],
+        &[300, 100],
+        &[1024, 1024],
+        &[9, 5000],
+        &[4000, 3],
+        &[65, 2049],
+        &[130, 640],
+    ];
+    for shape in shapes {
+        let count: usize = shape.iter().product();
+        let data: Vec<f64> = (0..count).map(|i| ((i * 7919 + i / 13) % 1009) as f64 / 317.0 - 1.5).collect();
+        let x = Literal::from_f64(DType::F32, Shape::new(shape), &data);
+        let of = |shape: &[usize]| Attrs::new().with("shape", shape);
+        for axes in [&[0][..], &[0, 1]] {
+            let is_large = count > 4096;
+            if axes.len() == 2 && !is_large {
+                // Few elements are one row.
+                continue;
+            }
+            let sum = || ("sum", &[1][..], over(axes));
+            let both = run_steps(&x, &[("tanh", &[0], Attrs::new()), sum()], 2);
+            let alone = run_steps(&both[0], &[("sum", &[0], over(axes))], 1);
+            assert_eq!(both[1].bytes(), alone[0].bytes(), "{shape:?} over {axes:?}");
+            if axes.len() == 1 && shape[1] > 1 {
+                let rows: [(&str, &[usize], Attrs); 5] = [
+                    ("max", &[0], over(&[1])),
+                    ("reshape", &[1], of(&[shape[0], 1])),
+                    ("broadcast", &[2], of(shape)),
+                    ("sub", &[0, 3], Attrs::new()),
+                    ("sum", &[4], over(axes)),
+                ];
+                let both = run_steps(&x, &rows, 2);
+                let alone = run_steps(&both[0], &[("sum", &[0], over(axes))], 1);
+                assert_eq!(both[1].bytes(), alone[0].bytes(), "{shape:?} over {axes:?} beside rows");
             }
         }
     }

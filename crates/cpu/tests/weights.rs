@@ -62,6 +62,54 @@ fn convolutions() {
     }
 }
 
+/// Bias, residual and activation take a convolution's result part by part, whatever its algorithm.
+#[test]
+fn epilogues_of_convolutions() {
+    for (channels, groups, size, kernel) in [
+        (16, 1, 9, 3),
+        (20, 1, 30, 3),
+        (256, 1, 7, 3),
+        (40, 1, 14, 1),
+        (160, 1, 7, 1),
+        (24, 24, 7, 3),
+        (24, 24, 20, 5),
+        (6, 1, 12, 3),
+    ] {
+        for (has_residual, activation) in [(false, "clamp"), (true, "relu"), (true, "none"), (false, "tanh")] {
+            let mut g = Graph::new();
+            let shape = [1, channels, size, size];
+            let x = g.input("", &Type::new(DType::F32, shape), Site::UNKNOWN);
+            let w = constant(&mut g, &whole(DType::F32, &[channels, channels / groups, kernel, kernel]));
+            let both = |n: usize| [n; 2];
+            let attrs = Attrs::new()
+                .with("stride", both(1))
+                .with("padding_lo", both(kernel / 2))
+                .with("padding_hi", both(kernel / 2))
+                .with("dilation", both(1))
+                .with("groups", groups);
+            let mut y = push(&mut g, "conv", &[x, w], attrs);
+            let bias = constant(&mut g, &whole(DType::F32, &[1, channels, 1, 1]));
+            y = push(&mut g, "add", &[y, bias], Attrs::new());
+            if has_residual {
+                y = push(&mut g, "add", &[y, x], Attrs::new());
+            }
+            let (low, high) = (constant(&mut g, &Literal::scalar(0f32)), constant(&mut g, &Literal::scalar(6f32)));
+            match activation {
+                "tanh" => y = push(&mut g, "tanh", &[y], Attrs::new()),
+                "none" => {}
+                _ => y = push(&mut g, "maximum", &[y, low], Attrs::new()),
+            }
+            if activation == "clamp" {
+                y = push(&mut g, "minimum", &[y, high], Attrs::new());
+            }
+            g.outputs = vec![y];
+            let text = Cpu::new().compile(g.clone()).unwrap().explain();
+            assert!(text.contains("call into loop"), "{channels} {size} {kernel}: {text}");
+            check(&g, &whole(DType::F32, &shape));
+        }
+    }
+}
+
 #[test]
 fn products_of_bytes() {
     for (is_turned, lead) in [(false, 1), (true, 1), (true, 3)] {

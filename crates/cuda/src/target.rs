@@ -18,6 +18,7 @@ use crate::rewrite::fuse_epilogue::{self, decompose_activations};
 use crate::rewrite::fuse_fft::fuse_fft;
 use crate::rewrite::join_pads::join_pads;
 use crate::rewrite::nhwc::nhwc;
+use crate::rewrite::pooling::pool_gradients;
 use ir::{FlatNode, Layout, Result, Slot, Type};
 use passes::{Fused, MemoryPlan, Stage, Target, View, rematerialize};
 
@@ -76,6 +77,7 @@ impl Target for GpuTarget<'_> {
             Stage::graph_if("heads_last", heads_last),
             Stage::graph_if("join_gradients", move |g| join_gradients(g, supports)),
             Stage::graph_if("nhwc", move |g| nhwc(g, supports)),
+            Stage::graph_if("pool_gradients", pool_gradients),
         ]
     }
     fn region_stages(&self) -> Vec<Stage<'_>> {

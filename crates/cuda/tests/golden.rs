@@ -103,7 +103,8 @@ fn a_plan_needs_no_gpu() {
     // Every transformation has a name: the portable stages, the GPU's, and those of the plan.
     let all = [
         "split_complex simplify deduplicate recognize decompose prune fold cancel_permutations simplify deduplicate prune",
-        "join_pads fuse_fft transpose_fp8 fuse_bias fuse_epilogue decompose_activations heads_last join_gradients nhwc",
+        "join_pads fuse_fft transpose_fp8 fuse_bias fuse_epilogue decompose_activations heads_last join_gradients nhwc \
+         pool_gradients",
         "materialize prune",
         "fuse rematerialize launch_order fuse_launches draw_in_loops select plan_memory lower pack_arena",
     ];

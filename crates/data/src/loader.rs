@@ -327,7 +327,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Goes on as if so many batches had been yielded, over as many epochs as that takes.
+    /// Continues as if this many batches had been yielded, over as many epochs as that takes.
     pub fn skip_batches(&mut self, count: u64) {
         self.idle();
         let each = self.source.batches();

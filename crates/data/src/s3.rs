@@ -23,7 +23,7 @@ use crate::place::{Content, Entry, Files};
 /// Bytes of a part; more for files that would need more parts than a store takes.
 const PART_BYTES: u64 = 16 << 20;
 const PARTS_MAX: u64 = 9_000;
-/// Parts on their way at the same time.
+/// Parts in flight at the same time.
 const PARTS_AT_ONCE: usize = 4;
 /// A request is tried so often, and not beyond so long after the first try.
 const RETRIES_MAX: usize = 5;
@@ -271,7 +271,7 @@ struct Parts<'a> {
 impl Write for Parts<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _inside = self.runtime.enter();
-        // Not more at once than a part: otherwise all of them would be under way.
+        // Not more at once than a part: otherwise all of them would be in flight.
         let bytes = &bytes[..bytes.len().min(PART_BYTES as usize)];
         self.runtime.block_on(self.parts.wait_for_capacity(PARTS_AT_ONCE)).map_err(io::Error::other)?;
         self.parts.write(bytes);

@@ -107,12 +107,12 @@ impl Filter {
         pool::give(sent);
         Ok(words)
     }
-    /// Of so many elements, those that go over the wire where not all do.
+    /// Of this many elements, those that go over the wire where not all do.
     fn kept(self, n: usize) -> usize {
         let Filter::Top(share) = self else { return n };
         ((share * n as f32).ceil() as usize).clamp(usize::from(n > 0), n)
     }
-    /// Words of so many packed elements.
+    /// Words of this many packed elements.
     pub(crate) fn len(self, n: usize) -> usize {
         1 + match self {
             Filter::Bf16 => n.div_ceil(2),

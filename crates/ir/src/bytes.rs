@@ -153,7 +153,7 @@ impl FreeList {
 }
 static FREE: LazyLock<Mutex<FreeList>> = LazyLock::new(Mutex::default);
 
-/// A freed block for so many bytes, if one is kept.
+/// A freed block for this many bytes, if one is kept.
 fn take(len: usize) -> Option<Block> {
     let size = len.next_multiple_of(64);
     if size < KEEP_MIN {

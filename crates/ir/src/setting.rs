@@ -45,7 +45,7 @@ impl Setting {
         });
         value
     }
-    /// Sets it. What the trace under way reads from now on is its own doing.
+    /// Sets it. What the trace in progress reads from now on is its own doing.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
         RECORDING.with_borrow_mut(|r| {

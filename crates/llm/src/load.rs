@@ -102,6 +102,12 @@ fn from_folder(path: &Path, is_new: bool) -> Result<LanguageModel> {
     let [config, generation, words] =
         ["config.json", "generation_config.json", "tokenizer_config.json"].map(|n| json(path, n));
     let (config, generation, words) = (config?, generation?, words?);
+    if config.is_null() {
+        return Err(Error::format(format!(
+            "{}: config.json is missing; a folder with a language model has config.json, tokenizer.json and safetensors",
+            path.display()
+        )));
+    }
     let kind = config["model_type"].as_str().unwrap_or_default();
     let in_folder = |e: Error| Error::new(e.kind, format!("{}: {}", path.display(), e.message));
     let shape = Config::from_json(&config).map_err(in_folder)?;
@@ -147,5 +153,19 @@ fn sampling(generation: &Json) -> Sampling {
         top_k: generation["top_k"].as_u64().map_or(plain.top_k, |k| k as usize),
         repetition_penalty: float("repetition_penalty", plain.repetition_penalty),
         ..plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_config_says_what_is_missing() {
+        let folder = std::env::temp_dir().join(format!("talweg-no-config-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let said = from_folder(&folder, false).err().map(|e| e.message);
+        std::fs::remove_dir(&folder).unwrap();
+        assert!(said.as_ref().is_some_and(|m| m.contains("config.json is missing")), "{said:?}");
     }
 }

@@ -22,7 +22,7 @@ struct Fixed {
     weight_bytes: usize,
 }
 
-/// Results may be so many times as large as the weights that they come from: a cast from 16 to 32 bits.
+/// Results may be this many times as large as the weights that they come from: a cast from 16 to 32 bits.
 const GROWTH_MAX: usize = 2;
 
 /// Splits a graph; `is_weight` says which of its inputs are weights. `None` if there is nothing to fold.

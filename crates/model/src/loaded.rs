@@ -99,10 +99,6 @@ impl Model {
     pub fn graph(&self, sizes: &[usize]) -> Result<Graph> {
         self.graph.at(sizes)
     }
-    /// Whether a program for these sizes is compiled.
-    pub fn is_compiled(&self, sizes: &[usize]) -> bool {
-        self.programs.lock().iter().any(|c| c.sizes == sizes)
-    }
 
     fn compiled(&self, sizes: &[usize]) -> Result<Compiled> {
         let find = || {

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Handshakes under way at most.
+/// Handshakes in progress at most.
 pub const HANDSHAKES_MAX: usize = 128;
-/// When there are so many, the oldest makes room if it has had this long: who can prove itself
+/// When there are this many, the oldest makes room if it has had this long: who can prove itself
 /// needs some milliseconds.
 const AGE_MIN: Duration = Duration::from_millis(250);
 /// Between two lines about refused callers at first, and at most while they go on calling.
@@ -22,7 +22,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handshake under way, and a handle to end it.
+/// A handshake in progress, and a handle to end it.
 struct UnderWay {
     number: u64,
     began: Instant,

@@ -277,7 +277,7 @@ impl Ends {
 
 impl Sender {
     /// Sends a frame whose payload is the parts one after the other, without copying them.
-    /// After an error the connection is useless: part of a frame may be under way.
+    /// After an error the connection is useless: part of a frame may be in transit.
     pub fn send(&mut self, header: &Header, parts: &[&[u8]], deadline: Instant) -> Result<()> {
         self.send_frames(&[(*header, parts)], deadline)
     }

@@ -16,7 +16,7 @@ pub struct Pump<'a> {
     data: &'a [u8],
     /// Bytes of a frame.
     piece: usize,
-    /// The frame that is under way: what goes around its payload, its part of the data, and how much
+    /// The frame that is in progress: what goes around its payload, its part of the data, and how much
     /// of all is sent.
     ends: Ends,
     part: Range<usize>,
@@ -37,11 +37,11 @@ impl<'a> Pump<'a> {
     fn is_over(&self) -> bool {
         self.part.end == self.data.len() && self.sent == self.frame_len()
     }
-    /// Bytes of the frame that is under way.
+    /// Bytes of the frame that is in progress.
     fn frame_len(&self) -> usize {
         self.ends.head().len() + self.part.len() + self.ends.tail().len()
     }
-    /// What is left of the frame that is under way.
+    /// What is left of the frame that is in progress.
     fn rest(&self) -> [IoSlice<'_>; 3] {
         let mut sent = self.sent;
         [self.ends.head(), &self.data[self.part.clone()], self.ends.tail()].map(|bytes| {

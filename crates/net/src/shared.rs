@@ -113,7 +113,7 @@ impl Ring {
         wake(&m.writer_sleeps.0, &m.room.0);
         Ok(n)
     }
-    /// Shows what is there, at most so many bytes of whole units, without a copy.
+    /// Shows what is there, at most this many bytes of whole units, without a copy.
     fn show(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let m = self.marks();
         let tail = m.tail.0.load(Ordering::Relaxed);
@@ -327,7 +327,7 @@ impl Rings {
             n => Ok(n),
         }
     }
-    /// As [`Rings::read_now`], shown where it lies: at most so many bytes, of whole units.
+    /// As [`Rings::read_now`], shown where it lies: at most this many bytes, of whole units.
     pub fn show_now(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         match self.0.incoming.show(max, unit, to)? {
             0 if self.0.incoming.is_closed() => Ok(0),

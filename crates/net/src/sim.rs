@@ -105,7 +105,7 @@ pub struct Network<M> {
 }
 
 impl<M: Clone> Network<M> {
-    /// A network with nothing under way.
+    /// A network with nothing in flight.
     pub fn new(seed: u64, faults: Faults) -> Network<M> {
         Network {
             now: 0,
@@ -159,7 +159,7 @@ impl<M: Clone> Network<M> {
         self.due.insert(self.sent, Due { event, life });
         self.sent += 1;
     }
-    /// The next event, and its time becomes now; `None` when nothing is under way.
+    /// The next event, and its time becomes now; `None` when nothing is in flight.
     pub fn next_event(&mut self) -> Option<Event<M>> {
         while let Some(Reverse((at, id))) = self.queue.pop() {
             self.now = at;
@@ -176,7 +176,7 @@ impl<M: Clone> Network<M> {
         }
         None
     }
-    /// Kills a node: what is under way to it is lost, what it has sent still arrives.
+    /// Kills a node: what is in flight to it is lost, what it has sent still arrives.
     pub fn crash(&mut self, node: Node) {
         self.down.insert(node);
         *self.lives.entry(node).or_insert(0) += 1;

@@ -218,7 +218,7 @@ impl Stream {
             None => self.socket.read(into, until),
         }
     }
-    /// As [`Stream::read`], shown where it lies: at most so many bytes, of whole units. Only memory
+    /// As [`Stream::read`], shown where it lies: at most this many bytes, of whole units. Only memory
     /// can be shown.
     pub fn show(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8]), until: Instant) -> io::Result<usize> {
         let Some(rings) = &self.rings else { return Err(io::ErrorKind::Unsupported.into()) };

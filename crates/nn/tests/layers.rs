@@ -241,6 +241,8 @@ fn linear_maps_norms_and_tables() {
     for (case, m) in layers {
         check(case, &m, |x| vec![m.forward(&x[0])]);
     }
+    let m = Bilinear::new(2, 3, 4).unwrap();
+    check("bilinear", &m, |x| vec![m.forward(&x[0], &x[1])]);
     for (case, m) in [("batch_norm1d", BatchNorm::new(3).unwrap()), ("batch_norm2d", BatchNorm::new(2).unwrap())] {
         check(case, &m, |x| {
             let y = m.forward(&x[0]);

@@ -1,7 +1,7 @@
 //! Derivatives of functions: gradients, Jacobians, Hessians and products with them.
 //!
 //! Each takes a function of tensors and the point. The function is traced on stand-ins, so the
-//! point may be anything, computed or not, and what the function uses beside its arguments stays
+//! point may be anything, computed or not, and what the function uses besides its arguments stays
 //! as it is.
 
 use crate::batch::over_batch;

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// What was noted, for each trace that is under way.
+    /// What was noted, for each trace that is in progress.
     static OPEN: RefCell<Vec<Vec<Value>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -44,8 +44,7 @@ fn fuse_where(mut fused: Fused, target: &dyn Target, updates: bool) -> Fused {
         if !updates && fused.updated(&fused.regions[r], &results).next().is_some() {
             continue;
         }
-        let shape = &n.outs[0].shape;
-        let Some(l) = with_rows(l, s, shape.count(), shape[shape.rank() - 1]) else { continue };
+        let Some(l) = with_rows(l, s, n.outs[0].shape.count(), target.epilogue_columns(n)) else { continue };
         let producer = Producer { node: *node, args: args.clone() };
         let mut roots: SmallVec<[Slot; 4]> = fused.regions[at].reads();
         roots.sort_unstable();

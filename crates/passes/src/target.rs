@@ -48,6 +48,10 @@ pub trait Target {
         let _ = (n, args);
         false
     }
+    /// How many elements of such a kernel's result make a row of its epilogue's loop.
+    fn epilogue_columns(&self, n: &FlatNode) -> usize {
+        n.outs[0].shape.last().copied().unwrap_or(1)
+    }
     /// The operand that a kernel updates in place where nothing else needs it.
     fn overwrites(&self, n: &FlatNode) -> Option<usize> {
         let _ = n;

@@ -84,10 +84,10 @@ fn seeds(py: Python<'_>, outputs: &[Py<PyTensor>], grads: Vec<Option<Like>>) -> 
 }
 
 thread_local! {
-    /// What is called when the backward pass that is under way has ended.
+    /// What is called when the backward pass that is in progress has ended.
     static QUEUE: RefCell<Vec<Py<PyAny>>> = const { RefCell::new(Vec::new()) };
 }
-/// Calls a function once when the backward pass that is under way on this thread has ended, however often it is asked to.
+/// Calls a function once when the backward pass that is in progress on this thread has ended, however often it is asked to.
 #[pyfunction]
 fn autograd_queue(py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
     let queued = QUEUE.with_borrow(|q| q.iter().map(|f| f.clone_ref(py)).collect::<Vec<_>>());

@@ -22,7 +22,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Exceptions kept at most: one whose error is never raised is forgotten after so many others.
+/// Exceptions kept at most: one whose error is never raised is forgotten after this many others.
 const RAISED_MAX: usize = 64;
 /// What an error says that stands for an exception, before the exception's number.
 const MARK: &str = "a Python callback raised exception ";

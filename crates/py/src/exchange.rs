@@ -291,7 +291,7 @@ unsafe impl Send for View {}
 unsafe impl Sync for View {}
 impl ForeignMemory for View {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the view holds so many bytes, one after the other (see `shared`), until it is
+        // SAFETY: the view holds this many bytes, one after the other (see `shared`), until it is
         // released. A concurrent write changes values of which any bits are valid.
         unsafe { std::slice::from_raw_parts(self.0.buf.cast::<u8>(), self.0.len as usize) }
     }

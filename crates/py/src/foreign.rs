@@ -231,7 +231,7 @@ fn host(array: Taken) -> PyResult<(Type, Option<Vec<usize>>, Literal, bool)> {
     let literal = if is_shared {
         Literal::from_buffer(dtype, shape.clone(), Arc::new(Bytes::foreign(Box::new(Dense { array, len }))))
     } else if is_dense {
-        // SAFETY: so many bytes lie one after the other, and the array is held.
+        // SAFETY: this many bytes lie one after the other, and the array is held.
         let bytes = unsafe { std::slice::from_raw_parts(begin, len) };
         truth(dtype, &shape, bytes.to_vec())
     } else {

@@ -83,7 +83,7 @@ fn set_switch(name: &str, on: bool) -> PyResult<()> {
 fn get_num_threads() -> usize {
     talweg::threads()
 }
-/// Computes with so many threads from now on; results do not depend on it.
+/// Computes with this many threads from now on; results do not depend on it.
 #[pyfunction]
 fn set_num_threads(py: Python<'_>, count: usize) {
     py.detach(|| talweg::set_threads(count));

@@ -1,32 +1,51 @@
-//! The mode of modules, and initial values. Layers are Python over the ops (`talweg/nn/layers`).
+//! The mode of modules, initial values, and the rows of layers: their settings and parameters. What layers compute is
+//! Python over the ops (`talweg/nn/layers`).
 
 use crate::convert::Ints;
 use crate::error::value_error;
+use crate::optim::{settings_rows, values};
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use nn::Mode;
+use nn::layers::rows::{ROWS, Start};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 
-/// Initial values by name: `xavier_uniform`, `kaiming_normal` and the like.
+/// An orthogonal matrix, the only initial value that Python does not draw itself.
 #[pyfunction]
-#[pyo3(signature = (kind, shape, gain=1.0))]
-fn initial(py: Python<'_>, kind: &str, shape: Ints, gain: f64) -> PyResult<Py<PyTensor>> {
-    use nn::init;
+fn orthogonal(py: Python<'_>, shape: Ints, gain: f64) -> PyResult<Py<PyTensor>> {
     let sizes: Vec<usize> = shape.0.iter().map(|&d| d.max(0) as usize).collect();
-    let t = here(py).scope(|| {
-        Some(match kind {
-            "uniform" => init::uniform(sizes, gain),
-            "xavier_uniform" => init::xavier_uniform(sizes, gain),
-            "xavier_normal" => init::xavier_normal(sizes, gain),
-            "kaiming_uniform" => init::kaiming_uniform(sizes, gain),
-            "kaiming_normal" => init::kaiming_normal(sizes, gain),
-            "truncated_normal" => init::truncated_normal(sizes, gain),
-            "orthogonal" => init::orthogonal(sizes, gain),
-            _ => return None,
-        })
-    });
-    wrap(py, t.ok_or_else(|| value_error(format!("unknown initializer {kind:?}")))?)
+    wrap(py, here(py).scope(|| nn::init::orthogonal(sizes, gain)))
+}
+
+/// Name, shape (None where the settings leave it out), initial distribution with its bound, and whether it is a buffer.
+type PyParameter = (String, Option<Vec<usize>>, (&'static str, f64), bool);
+
+/// Parameters and buffers of a layer with these settings, by its row.
+#[pyfunction]
+fn layer_parameters(name: &str, settings: &Bound<'_, PyDict>) -> PyResult<Vec<PyParameter>> {
+    let row = ROWS.iter().find(|r| r.name == name);
+    let row = row.ok_or_else(|| value_error(format!("there is no layer {name:?}")))?;
+    let all = (row.parameters)(&values(settings)?).map_err(|e| value_error(format!("{name}: {}", e.message)))?;
+    let one = |p: nn::layers::rows::Parameter| {
+        let start = match p.start {
+            Start::Uniform(bound) => ("uniform", bound),
+            Start::Normal => ("normal", 1.0),
+            Start::Zeros => ("zeros", 0.0),
+            Start::Ones => ("ones", 1.0),
+        };
+        (p.name, p.is_present.then_some(p.shape), start, p.is_buffer)
+    };
+    Ok(all.into_iter().map(one).collect())
+}
+
+/// The rows by name: required settings (name, type, documentation) and those with defaults.
+fn layers(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for row in ROWS {
+        all.set_item(row.name, (row.required.to_vec(), settings_rows(py, &(row.settings)())?))?;
+    }
+    Ok(all)
 }
 
 /// Whether a module behaves as in training. A jitted function that asks is traced for each answer.
@@ -56,5 +75,7 @@ impl PyMode {
 /// Adds the class and the function.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyMode>()?;
-    m.add_function(wrap_pyfunction!(initial, m)?)
+    m.add("LAYERS", layers(m.py())?)?;
+    m.add_function(wrap_pyfunction!(layer_parameters, m)?)?;
+    m.add_function(wrap_pyfunction!(orthogonal, m)?)
 }

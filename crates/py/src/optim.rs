@@ -14,7 +14,7 @@ use nn::schedule;
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
 
 /// The variables behind tensors.
@@ -34,12 +34,16 @@ fn value(x: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(b) = x.cast::<PyBool>() {
         return Ok(Value::Bool(b.is_true()));
     }
+    if let Ok(name) = x.cast::<PyString>() {
+        return Ok(Value::Text(name.extract()?));
+    }
     if x.is_instance_of::<PyTuple>() || x.is_instance_of::<PyList>() {
         return Ok(Value::Tuple(x.try_iter()?.map(|x| value(&x?)).collect::<PyResult<_>>()?));
     }
     x.extract().map(Value::Float)
 }
-fn values(settings: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
+/// Settings by name.
+pub fn values(settings: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     let one = |(name, x): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let name: String = name.extract()?;
         let x = value(&x).map_err(|e| named(x.py(), &name, e))?;
@@ -52,6 +56,7 @@ fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::None => py.None().into_bound(py),
         Value::Bool(b) => PyBool::new(py, *b).to_owned().into_any(),
         Value::Float(x) => x.into_pyobject(py)?.into_any(),
+        Value::Text(name) => name.into_pyobject(py)?.into_any(),
         Value::Tuple(all) => {
             let all = all.iter().map(|v| object(py, v)).collect::<PyResult<Vec<_>>>()?;
             PyTuple::new(py, all)?.into_any()
@@ -67,8 +72,12 @@ fn rule(kind: &str, settings: &Bound<'_, PyDict>) -> PyResult<Box<dyn Rule>> {
 }
 
 /// The rows of settings: name, Python's type, default and documentation.
-type Rows<'py> = Vec<(&'static str, &'static str, Bound<'py, PyAny>, &'static str)>;
+pub type Rows<'py> = Vec<(&'static str, &'static str, Bound<'py, PyAny>, &'static str)>;
 
+/// The rows of a list of settings.
+pub fn settings_rows<'py>(py: Python<'py>, settings: &[Hyperparameter]) -> PyResult<Rows<'py>> {
+    settings.iter().map(|s| Ok((s.name, s.python, object(py, &s.default)?, s.doc.trim()))).collect()
+}
 /// The optimizers that Python makes by name: documentation and settings.
 fn rows<'py>(
     py: Python<'py>,
@@ -76,8 +85,7 @@ fn rows<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     for (name, doc, settings) in list {
-        let one = |s: &Hyperparameter| Ok((s.name, s.python, object(py, &s.default)?, s.doc.trim()));
-        all.set_item(name, (doc.trim(), settings.iter().map(one).collect::<PyResult<Rows<'_>>>()?))?;
+        all.set_item(name, (doc.trim(), settings_rows(py, &settings)?))?;
     }
     Ok(all)
 }

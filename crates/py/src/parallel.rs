@@ -163,7 +163,7 @@ fn worker_count(py: Python<'_>) -> PyResult<usize> {
 fn worker_set_local(py: Python<'_>, yes: bool) -> PyResult<()> {
     py.detach(|| nn::parallel::set_local(yes)).or_raise(py)
 }
-/// Which rows of a batch of so many are this worker's: the first, and the one after the last.
+/// Which rows of a batch of this many are this worker's: the first, and the one after the last.
 #[pyfunction]
 fn worker_part(py: Python<'_>, total: usize) -> PyResult<(usize, usize)> {
     let part = nn::parallel::part(total).or_raise(py)?.given();

@@ -93,7 +93,7 @@ fn store_wait(py: Python<'_>) -> PyResult<()> {
 fn store_step(py: Python<'_>) -> PyResult<u64> {
     run(py, parallel::step)
 }
-/// How many reads were so many steps ahead of the slowest worker.
+/// How many reads were this many steps ahead of the slowest worker.
 #[pyfunction]
 fn store_staleness(py: Python<'_>) -> PyResult<Vec<u64>> {
     py.detach(parallel::staleness_counts).or_raise(py)

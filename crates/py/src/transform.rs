@@ -21,7 +21,7 @@ thread_local! {
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of the trace that is under way on this thread; 0 is none.
+/// The number of the trace that is in progress on this thread; 0 is none.
 pub fn current() -> u64 {
     CURRENT.get()
 }

@@ -325,7 +325,7 @@ impl Cell {
     }
 }
 
-/// The node of a value, and the trace that is under way.
+/// The node of a value, and the trace that is in progress.
 fn version(t: &Tensor) -> (u64, u64) {
     (t.value().map_or(0, |v| v.node().id()), transform::current())
 }

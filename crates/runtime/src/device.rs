@@ -19,7 +19,7 @@ pub trait Device: Send + Sync {
         let _ = watch;
         self.compile(graph)
     }
-    /// Whether its programs compute while an exchange with other ranks is under way.
+    /// Whether its programs compute while an exchange with other ranks is in progress.
     fn computes_meanwhile(&self) -> bool {
         false
     }

@@ -43,7 +43,7 @@ struct Plan {
     program: Arc<dyn Program>,
 }
 
-/// What decides, beside a graph, how an engine compiles it: passes that were added, whether values
+/// What decides, besides the graph, how an engine compiles it: passes that were added, whether values
 /// are checked, the device's flags. A program is good as long as it has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revision {
@@ -136,7 +136,7 @@ impl Engine {
         true
     }
 
-    /// What a program compiled now depends on beside its graph.
+    /// What a program compiled now depends on besides its graph.
     pub fn revision(&self) -> Revision {
         let passes = self.added.load(Ordering::Relaxed);
         Revision { passes, is_checking: numerics::is_checking(), flags: self.device.flags() }
@@ -186,7 +186,7 @@ impl Engine {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
-        // Not held while compiling: a child forked meanwhile would wait for it forever.
+        // Not held while compiling: a child forked during it would wait for it forever.
         let lifted = self.constants.lock().lift(graph);
         match lifted {
             None => self.cached(graph),

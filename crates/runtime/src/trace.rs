@@ -185,7 +185,7 @@ fn append(file: &mut File, element: &str) -> std::io::Result<()> {
     file.write_all(format!("{comma}{element}\n]\n").as_bytes())
 }
 
-/// Runs `f` and returns what ran meanwhile, on any thread.
+/// Runs `f` and returns what ran during it, on any thread.
 pub fn record<R>(f: impl FnOnce() -> R) -> (R, Recording) {
     let recorder = Recorder::start();
     let r = f();

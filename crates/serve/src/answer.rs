@@ -1,5 +1,6 @@
 //! The answer to a request: its rows of the outputs of a batch, copied or shared.
 
+use crate::direct::Sent;
 use ir::Literal;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Answer {
     pub padded: Vec<(String, usize)>,
     /// When the engine had it.
     pub done_us: u64,
+    /// What the engine has written of it, if it has.
+    pub sent: Option<Sent>,
 }
 
 /// Part of an output, shared with the rest of its batch.
@@ -33,6 +36,15 @@ impl AsRef<[u8]> for Slice {
 }
 
 impl Answer {
+    /// Rows of the outputs of a program, or all of them, that the engine had at this time.
+    pub fn new(
+        outputs: Arc<Vec<Literal>>,
+        rows: Option<std::ops::Range<usize>>,
+        batch_size: usize,
+        done_us: u64,
+    ) -> Answer {
+        Answer { outputs, rows, batch_size, padded: Vec::new(), done_us, sent: None }
+    }
     /// The shape and bytes of an output.
     pub fn output(&self, index: usize) -> (Vec<usize>, &[u8]) {
         let (shape, range) = self.range(index);

@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::batcher::{Asked, Policy};
 use crate::cache::{self, Cache};
+use crate::direct::Direct;
 use crate::engine::Engine;
 use crate::failure::{Answered, Failure, Kind};
 use crate::guard::Keys;
@@ -262,19 +263,25 @@ impl App {
         engine.reserve(served, asked, arrived_us)
     }
 
+    /// Whether a request is the only one of its engine.
+    pub(crate) fn is_alone(&self, ticket: &Ticket) -> bool {
+        self.engines[ticket.lane].jobs() == 1
+    }
     /// Says that the request with this room is about to be complete.
     pub(crate) fn expect(&self, lane: usize) {
         self.engines[lane].expect();
     }
 
-    /// The answer to a request, which may have room already, and what counts it when it was written.
+    /// The answer to a request, which may have room already, and what counts it when it was written. With `direct`, the
+    /// engine may write it.
     pub async fn infer(
         &self,
         served: &Arc<Served>,
         query: Query,
         ticket: Option<Ticket>,
+        direct: Option<Direct>,
     ) -> Answered<(Answer, Counted)> {
-        let answer = self.answer(served, query, ticket).await;
+        let answer = self.answer(served, query, ticket, direct).await;
         match &answer {
             Ok(_) => drop(served.stats.success.fetch_add(1, Relaxed)),
             Err(e) => served.stats.failed(e.reason()),
@@ -282,7 +289,13 @@ impl App {
         answer
     }
 
-    async fn answer(&self, served: &Arc<Served>, query: Query, ticket: Option<Ticket>) -> Answered<(Answer, Counted)> {
+    async fn answer(
+        &self,
+        served: &Arc<Served>,
+        query: Query,
+        ticket: Option<Ticket>,
+        direct: Option<Direct>,
+    ) -> Answered<(Answer, Counted)> {
         let began_us = now_us();
         let Query { inputs, timeout, priority } = query;
         let inputs = arrange(served, inputs)?;
@@ -292,7 +305,7 @@ impl App {
         let key = self.cache.is_on().then(|| cache::key(served, &inputs));
         if let Some(hit) = key.as_ref().and_then(|k| self.cache.get(k)) {
             served.stats.cache_hits.fetch_add(1, Relaxed);
-            return Ok((hit, Receipt::cached(served, began_us).done(began_us)));
+            return Ok((hit, Receipt::cached(served, began_us).done(began_us, None)));
         }
         let padded = signature.padded(&sizes);
         let inputs = if padded == sizes {
@@ -313,18 +326,23 @@ impl App {
         let priority = if priority == 0 { PRIORITY } else { priority };
         let (engine, receipt) = (&self.engines[ticket.lane], ticket.receipt());
         served.stats.receive_us.fetch_add(now_us().saturating_sub(ticket.arrived_us), Relaxed);
-        let receiver = engine.submit(ticket, inputs, padded.clone(), priority, Some(deadline_us))?;
-        let answer = match tokio::time::timeout(timeout, receiver).await {
-            Ok(Ok(answer)) => answer?,
-            Ok(Err(_)) => return Err(Failure::new(Kind::Unavailable, "the engine has failed")),
-            Err(_) => return Err(Failure::new(Kind::Deadline, "the deadline has passed")),
+        // The engine's answer is not yet the client's where it has to be trimmed, or kept.
+        let direct = direct.filter(|_| padded == sizes && key.is_none());
+        let turn = direct.as_ref().map(|d| d.turn.clone()).unwrap_or_default();
+        let mut receiver = engine.submit(ticket, inputs, padded.clone(), priority, Some(deadline_us), direct)?;
+        let answer = match tokio::time::timeout(timeout, &mut receiver).await {
+            Ok(answer) => answer,
+            Err(_) if turn.take() => return Err(Failure::new(Kind::Deadline, "the deadline has passed")),
+            // The engine writes it just now.
+            Err(_) => receiver.await,
         };
+        let answer = answer.unwrap_or_else(|_| Err(Failure::new(Kind::Unavailable, "the engine has failed")))?;
         let answer = if padded == sizes { answer } else { trimmed(signature, &answer, &sizes, &padded)? };
         if let Some(key) = key {
             served.stats.cache_misses.fetch_add(1, Relaxed);
             self.cache.put(key, &answer);
         }
-        let counted = receipt.done(answer.done_us);
+        let counted = receipt.done(answer.done_us, answer.sent.as_ref().map(|sent| sent.written_us));
         Ok((answer, counted))
     }
 }
@@ -344,8 +362,7 @@ fn trimmed(signature: &Signature, answer: &Answer, sizes: &[usize], padded: &[us
     let outputs = answer.outputs.iter().enumerate().map(trim).collect::<ir::Result<Vec<Literal>>>()?;
     let changed = signature.dims.iter().zip(sizes.iter().zip(padded)).filter(|(_, (own, run))| own != run);
     let padded = changed.map(|(d, (_, run))| (d.name.clone(), *run)).collect();
-    let (batch_size, done_us) = (answer.batch_size, answer.done_us);
-    Ok(Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded, done_us })
+    Ok(Answer { padded, ..Answer::new(Arc::new(outputs), None, answer.batch_size, answer.done_us) })
 }
 
 /// Inputs in the model's order.

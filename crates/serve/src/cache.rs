@@ -73,8 +73,8 @@ impl Cache {
         if bytes > self.bytes_max {
             return;
         }
-        let (batch_size, padded) = (answer.batch_size, answer.padded.clone());
-        let answer = Answer { outputs: Arc::new(outputs), rows: None, batch_size, padded, done_us: 0 };
+        let padded = answer.padded.clone();
+        let answer = Answer { padded, ..Answer::new(Arc::new(outputs), None, answer.batch_size, 0) };
         let held = &mut *self.held.lock();
         held.clock += 1;
         if let Some((_, used, old)) = held.answers.insert(key, (answer, held.clock, bytes)) {

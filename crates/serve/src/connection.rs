@@ -3,14 +3,17 @@
 //! the body of its request is read. `GET` goes through the routes. Everything else (HTTP/2, other methods, chunked or packed
 //! bodies, `Expect`) is hyper's from the first byte of such a request on, with the rest of the connection.
 
+use crate::answer::Answer;
 use crate::app::App;
-use crate::failure::{Answered, Failure, Kind};
+use crate::direct::{Direct, Sent, write_now};
+use crate::failure::{Answered, Failure};
 use crate::guard::{Seen, traceparent};
 use crate::head::{ACCEPT_ENCODING, HEADERS_MAX, Head, Parsed, Place, REQUEST_ID, TRACEPARENT, Target, parse};
-use crate::http::{DISCARD_MAX, DISCARD_TIMEOUT, JSON_LENGTH, patiently};
+use crate::http::{DISCARD_MAX, DISCARD_TIMEOUT, patiently};
 use crate::input::Pieces;
+use crate::reply::{Echo, Reply, finish};
 use crate::repository::Selector;
-use crate::rest::{self, Encoded};
+use crate::rest::{self, Encoded, Wanted};
 use crate::served::{Served, now_us};
 use crate::stamped::Arrival;
 use crate::ticket::{Counted, Ticket};
@@ -21,11 +24,11 @@ use axum::http::{Request, StatusCode};
 use bytes::{Buf, Bytes, BytesMut};
 use std::future::Future;
 use std::io::{self, Write};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant, SystemTime};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
@@ -48,38 +51,14 @@ pub(crate) enum End {
     Other(Bytes),
 }
 
-/// What is answered, without the headers that every answer has.
-struct Reply {
-    status: StatusCode,
-    kind: &'static str,
-    json_length: Option<usize>,
-    packing: Option<&'static str>,
-    retry_seconds: Option<u64>,
-    body: Vec<u8>,
-    tail: Vec<Bytes>,
-}
-
-impl Reply {
-    fn new(encoded: Encoded, accepts: Option<&str>) -> Answered<Reply> {
-        let Encoded { mut body, mut tail, json_length } = encoded;
-        let kind = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
-        let len = body.len() + tail.iter().map(Bytes::len).sum::<usize>();
-        let packing = accepts.and_then(|a| packing::chosen(a, len));
-        if let Some(name) = packing {
-            let packed = packing::pack(name, &body, &tail);
-            body = packed.map_err(|e| Failure::new(Kind::Internal, e.to_string()))?;
-            tail.clear();
-        }
-        Ok(Reply { status: StatusCode::OK, kind, json_length, packing, retry_seconds: None, body, tail })
-    }
-}
-
-impl From<Failure> for Reply {
-    fn from(failure: Failure) -> Reply {
-        let (status, kind, retry_seconds) = (failure.status(), "application/json", failure.retry_seconds);
-        let body = failure.json().into_bytes();
-        Reply { status, kind, json_length: None, packing: None, retry_seconds, body, tail: Vec::new() }
-    }
+/// What becomes of a request for inference that is not refused.
+enum Output {
+    /// The client is gone.
+    Gone,
+    /// The engine has written the answer.
+    Sent(Sent),
+    /// An answer to be written.
+    Encoded(Encoded, Counted),
 }
 
 /// A connection that is read here.
@@ -203,30 +182,50 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
         let began = Instant::now();
         let app = self.app;
         let bytes = self.buffer.split_to(head.len);
-        let trace = traceparent(head.text(&bytes, TRACEPARENT));
         self.unread = Some(head.content_length);
         let keys = app.options.keys.as_ref();
         let client = keys.map(|keys| keys.check_text(|name| head.named(&bytes, name))).transpose();
+        let accepts = head.text(&bytes, ACCEPT_ENCODING);
+        let id = head.raw(&bytes, REQUEST_ID).map(Bytes::copy_from_slice);
+        let echo = Echo { trace: traceparent(head.text(&bytes, TRACEPARENT)), id };
         let answered = match &client {
-            Ok(_) => self.answer(head, name.text(&bytes), version.map(|v| v.text(&bytes))).await,
+            Ok(_) => {
+                let (name, version) = (name.text(&bytes), version.map(|v| v.text(&bytes)));
+                self.answer(head, accepts.is_none().then_some(&echo), name, version).await
+            }
             Err(failure) => Err(failure.clone()),
         };
+        let client = client.ok().flatten();
+        let seen = |status| {
+            Seen { route: head.route(), method: "POST", client, status, trace: &echo.trace, began }.record(app);
+        };
         let (encoded, counted) = match answered {
-            Ok(None) => return Ok(false),
-            Ok(Some((encoded, counted))) => (Ok(encoded), Some(counted)),
+            Ok(Output::Gone) => return Ok(false),
+            Ok(Output::Sent(sent)) => {
+                seen(StatusCode::OK.as_u16());
+                for piece in sent.rest {
+                    self.write(piece).await?;
+                }
+                return Ok(sent.is_kept);
+            }
+            Ok(Output::Encoded(encoded, counted)) => (Ok(encoded), Some(counted)),
             Err(failure) => (Err(failure), None),
         };
-        let reply = encoded.and_then(|e| Reply::new(e, head.text(&bytes, ACCEPT_ENCODING)));
-        let reply = reply.unwrap_or_else(Reply::from);
+        let reply = encoded.and_then(|e| Reply::new(e, accepts)).unwrap_or_else(Reply::from);
         let is_kept = self.is_kept(head) && self.unread.is_some_and(|n| n <= DISCARD_MAX);
-        let (status, client) = (reply.status.as_u16(), client.ok().flatten());
-        Seen { route: head.route(), method: "POST", client, status, trace: &trace, began }.record(app);
-        self.send(reply, &trace, head.raw(&bytes, REQUEST_ID), is_kept, counted).await?;
+        seen(reply.status.as_u16());
+        self.send(reply.into_parts(&echo, is_kept)?, counted).await?;
         Ok(is_kept && self.discard().await.is_ok())
     }
 
-    /// The answer of a model; `None` if the client is gone.
-    async fn answer(&mut self, head: &Head, name: &str, version: Option<&str>) -> Answered<Option<(Encoded, Counted)>> {
+    /// The answer of a model. With `echo`, the engine may write it.
+    async fn answer(
+        &mut self,
+        head: &Head,
+        echo: Option<&Echo>,
+        name: &str,
+        version: Option<&str>,
+    ) -> Answered<Output> {
         let app = self.app;
         let selector = Selector::parse(version)?;
         let served = match app.repository.find(name, &selector)? {
@@ -241,9 +240,29 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
         let ticket = app.reserve(&served, bytes, self.arrived_us.take())?;
         let (body, ticket) = self.body(head, &served, ticket).await?;
         let (query, wanted) = rest::decode(&served, body, head.json_length, &app.regions)?;
-        let Some(answer) = self.unless_gone(app.infer(&served, query, ticket)).await else { return Ok(None) };
+        let wanted = Arc::new(wanted);
+        let echo = echo.filter(|_| ticket.as_ref().is_some_and(|ticket| app.is_alone(ticket)));
+        let direct = echo.and_then(|echo| self.direct(head, echo, &served, &wanted));
+        let answered = self.unless_gone(app.infer(&served, query, ticket, direct)).await;
+        let Some(answer) = answered else { return Ok(Output::Gone) };
         let (answer, counted) = answer?;
-        Ok(Some((rest::encode(&served, &answer, &wanted)?, counted)))
+        match answer.sent {
+            Some(sent) => Ok(Output::Sent(sent)),
+            None => Ok(Output::Encoded(rest::encode(&served, &answer, &wanted)?, counted)),
+        }
+    }
+
+    /// How the engine can write the answer to a request by itself.
+    fn direct(&self, head: &Head, echo: &Echo, served: &Arc<Served>, wanted: &Arc<Wanted>) -> Option<Direct> {
+        let socket = self.stream.socket()?;
+        let (served, wanted, echo) = (served.clone(), wanted.clone(), echo.clone());
+        let (is_kept, stopped) = (head.is_kept, self.stopped.clone());
+        Some(Direct::new(Box::new(move |answer: &Answer| {
+            let reply = Reply::new(rest::encode(&served, answer, &wanted).ok()?, None).ok()?;
+            let is_kept = is_kept && !*stopped.borrow();
+            let rest = write_now(&socket, reply.into_parts(&echo, is_kept).ok()?);
+            Some(Sent { rest, is_kept, written_us: now_us() })
+        })))
     }
 
     /// The body: where it was read to with the head, or what is read now.
@@ -315,11 +334,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
                 return Poll::Ready(Some(done));
             }
             while self.buffer.len() < AHEAD_MAX {
-                let mut bytes = [0; 512];
-                let mut to = ReadBuf::new(&mut bytes);
-                match Pin::new(&mut *self.stream).poll_read(cx, &mut to) {
+                // Of as many bytes as a request is likely to have: the client may have its answer already.
+                self.buffer.reserve(self.read_len);
+                match pin!(self.stream.read_buf(&mut self.buffer)).poll(cx) {
                     Poll::Pending => break,
-                    Poll::Ready(Ok(())) if !to.filled().is_empty() => self.buffer.extend_from_slice(to.filled()),
+                    Poll::Ready(Ok(1..)) => {}
                     Poll::Ready(_) => return Poll::Ready(None),
                 }
             }
@@ -372,39 +391,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
 
     /// Writes an answer with one system call, if the socket takes it. It counts as written when it was tried: how long a
     /// client takes to read it is no latency of the server.
-    async fn send(
-        &mut self,
-        reply: Reply,
-        trace: &str,
-        id: Option<&[u8]>,
-        is_kept: bool,
-        counted: Option<Counted>,
-    ) -> io::Result<()> {
-        let mut out = Vec::with_capacity(384);
-        write!(out, "HTTP/1.1 {}\r\ncontent-type: {}\r\ntraceparent: {trace}\r\n", reply.status, reply.kind)?;
-        if let Some(length) = reply.json_length {
-            write!(out, "{JSON_LENGTH}: {length}\r\n")?;
-        }
-        if let Some(name) = reply.packing {
-            write!(out, "content-encoding: {name}\r\n")?;
-        }
-        if let Some(seconds) = reply.retry_seconds {
-            write!(out, "retry-after: {seconds}\r\n")?;
-        }
-        if reply.status == StatusCode::UNAUTHORIZED {
-            out.extend_from_slice(b"www-authenticate: Bearer\r\n");
-        }
-        if let Some(id) = id {
-            out.extend_from_slice(b"x-request-id: ");
-            out.extend_from_slice(id);
-            out.extend_from_slice(b"\r\n");
-        }
-        let len = reply.body.len() + reply.tail.iter().map(Bytes::len).sum::<usize>();
-        finish(&mut out, len, is_kept)?;
-        let mut tail = reply.tail.into_iter();
-        let first = tail.next().unwrap_or_default();
+    async fn send(&mut self, parts: Vec<Bytes>, counted: Option<Counted>) -> io::Result<()> {
+        let mut parts = parts.into_iter();
+        let [head, body, first] = std::array::from_fn(|_| parts.next().unwrap_or_default());
         {
-            let mut writing = pin!(self.write(Bytes::from(out).chain(Bytes::from(reply.body)).chain(first)));
+            let mut writing = pin!(self.write(head.chain(body).chain(first)));
             let tried = std::future::poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await;
             drop(counted);
             match tried {
@@ -412,7 +403,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
                 Poll::Pending => writing.await?,
             }
         }
-        for piece in tail {
+        for piece in parts {
             self.write(piece).await?;
         }
         Ok(())
@@ -422,11 +413,4 @@ impl<'a, S: AsyncRead + AsyncWrite + Arrival + Unpin> Connection<'a, S> {
         self.stream.write_all_buf(&mut bytes).await?;
         self.stream.flush().await
     }
-}
-
-/// The end of a head.
-fn finish(out: &mut Vec<u8>, len: usize, is_kept: bool) -> io::Result<()> {
-    let close = if is_kept { "" } else { "connection: close\r\n" };
-    let date = httpdate::HttpDate::from(SystemTime::now());
-    write!(out, "{close}content-length: {len}\r\ndate: {date}\r\n\r\n")
 }

@@ -2,7 +2,8 @@
 //! bounded channel, answers leave through one-shot channels, and a step takes no lock. A second thread compiles.
 //!
 //! Answers of a batch go to the front end in one message: to wake a task from outside of its runtime costs a system call,
-//! and a task of the runtime that passes them on wakes the others without one.
+//! and a task of the runtime that passes them on wakes the others without one. The answer to a request that was alone is
+//! written here ([`crate::direct`]).
 //!
 //! The front end decides about admission by itself, from what the engine publishes: a request that must be refused
 //! does not wait for the running batch.
@@ -11,6 +12,7 @@ mod join;
 
 use crate::answer::Answer;
 use crate::batcher::{Asked, Batch, Batcher, Entry, Step};
+use crate::direct::Direct;
 use crate::failure::{Answered, Failure, Kind};
 use crate::input::Input;
 use crate::programs::Programs;
@@ -35,6 +37,8 @@ pub struct Job {
     priority: u32,
     deadline_us: Option<u64>,
     reply: oneshot::Sender<Answered<Answer>>,
+    /// How to answer without the front end.
+    direct: Option<Direct>,
     ticket: Ticket,
     /// Says that a request of its group waits.
     token: Option<Arc<()>>,
@@ -191,6 +195,7 @@ impl Engine {
         sizes: Vec<usize>,
         priority: u32,
         deadline_us: Option<u64>,
+        direct: Option<Direct>,
     ) -> Answered<oneshot::Receiver<Answered<Answer>>> {
         assert_eq!(ticket.lane, self.lane, "room in the queue of another engine");
         let served = ticket.served.clone();
@@ -203,7 +208,7 @@ impl Engine {
             }
         });
         let (reply, answer) = oneshot::channel();
-        let job = Job { served, inputs, sizes, priority, deadline_us, reply, ticket, token: None };
+        let job = Job { served, inputs, sizes, priority, deadline_us, reply, direct, ticket, token: None };
         match self.sender.try_send(Message::Job(Box::new(job))) {
             Ok(()) => Ok(answer),
             Err(TrySendError::Full(_)) => Err(Failure::new(Kind::Overloaded, "the engine's queue is full")),
@@ -524,11 +529,8 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Opti
         let rows = if queue.is_batched() { job.sizes[0] } else { 1 };
         let range = (!is_whole).then(|| first..first + rows);
         first += rows;
-        let answer = match &outputs {
-            Ok(outputs) => {
-                let (outputs, padded) = (outputs.clone(), Vec::new());
-                Ok(Answer { outputs, rows: range, batch_size: batch.size, padded, done_us: done })
-            }
+        let mut answer = match &outputs {
+            Ok(outputs) => Ok(Answer::new(outputs.clone(), range, batch.size, done)),
             Err(e) if is_whole => Err(e.clone()),
             // One request of the batch is to blame: each runs alone.
             Err(_) => alone(&*program, &job, batch.size),
@@ -536,10 +538,15 @@ fn execute(queue: &mut Queue, batch: &Batch, to: &Published, busy_since_us: Opti
         if answer.is_ok() {
             stats.rows.fetch_add(rows as u64, Relaxed);
         }
-        let Job { reply, ticket, .. } = *job;
+        let Job { reply, ticket, direct, .. } = *job;
         queue.batcher.record_latency(ready.saturating_sub(ticket.arrived_us));
         // A client that has its answer finds its place in the queue free.
         drop(ticket);
+        // While others wait, to run them is the engine's business.
+        let is_idle = shared.jobs.load(Relaxed) == 0 && replies.is_empty() && !reply.is_closed();
+        if let (true, Ok(answer), Some(direct)) = (is_idle, &mut answer, direct) {
+            answer.sent = direct.send(answer);
+        }
         replies.push((reply, answer));
     }
     // Without a runtime there is no client.

@@ -239,7 +239,7 @@ async fn infer(app: Arc<App>, q: ModelInferRequest, timeout: Option<Duration>) -
     let priority = number("priority").map_or(0, |p| u32::try_from(p).unwrap_or(u32::MAX));
     let asked = q.outputs.iter().map(|o| Ok((o.name.clone(), slot(&o.name, &o.parameters, &app.regions)?)));
     let asked = asked.collect::<Answered<Requested>>()?;
-    let (answer, _counted) = app.infer(&served, Query { inputs, timeout, priority }, None).await?;
+    let (answer, _counted) = app.infer(&served, Query { inputs, timeout, priority }, None, None).await?;
     respond(&served, &answer, q.id, asked)
 }
 

@@ -394,7 +394,7 @@ async fn infer(State(app): Held, Path(names): Names, request: Request) -> Answer
     let (ticket, headers, body) = reserve(&app, &served, request, json_length).await?;
     let (body, ticket) = read_body(&app, &headers, body, ticket).await?;
     let (query, wanted) = rest::decode(&served, body, json_length, &app.regions)?;
-    let (answer, _counted) = app.infer(&served, query, ticket).await?;
+    let (answer, _counted) = app.infer(&served, query, ticket, None).await?;
     let encoded = rest::encode(&served, &answer, &wanted)?;
     let kind = if encoded.json_length.is_some() { "application/octet-stream" } else { "application/json" };
     let mut response = text_response(kind, Vec::new());
@@ -419,7 +419,7 @@ async fn predict(State(app): Held, Path(mut names): Names, request: Request) -> 
     let (mut body, ticket) = read_body(&app, &headers, body, ticket).await?;
     let body = body.take_joined(body.len()).unwrap_or_default();
     let (query, is_row) = rest::decode_predict(&served, &body)?;
-    let (answer, _counted) = app.infer(&served, query, ticket).await?;
+    let (answer, _counted) = app.infer(&served, query, ticket, None).await?;
     let text = rest::encode_predict(&served, &answer, is_row)?;
     Ok(packed(&headers, text_response("application/json", Vec::new()), text.into_bytes(), Vec::new()))
 }

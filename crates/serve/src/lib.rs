@@ -11,6 +11,7 @@
 //! ```
 //!
 //! Decisions are pure ([`batcher`], [`margin`]), execution has one thread and no lock ([`engine`]), everything else is I/O.
+//! The answer to a request that is alone goes straight from the engine to the socket.
 
 pub mod answer;
 pub mod app;
@@ -20,6 +21,7 @@ pub mod cache;
 pub mod client;
 mod connection;
 pub mod cost;
+mod direct;
 pub mod engine;
 mod failure;
 mod grpc;
@@ -39,6 +41,7 @@ mod pipeline;
 mod programs;
 pub mod proto;
 pub mod regions;
+mod reply;
 pub mod repository;
 mod rest;
 mod served;

@@ -7,6 +7,7 @@ use crate::served::now_us;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 #[cfg(target_os = "linux")]
@@ -19,6 +20,10 @@ use tokio_rustls::server::TlsStream;
 pub(crate) trait Arrival {
     /// When they came, on the clock of [`now_us`]; `None` if that is not known.
     fn arrived_us(&self) -> Option<u64>;
+    /// The socket, if bytes are sent as they are.
+    fn socket(&self) -> Option<Arc<TcpStream>> {
+        None
+    }
 }
 
 /// A stream of which nothing is known.
@@ -38,7 +43,7 @@ impl<S: Arrival> Arrival for TlsStream<S> {
 
 /// A TCP connection whose reads are stamped, where the system does that.
 pub(crate) struct Stamped {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     is_stamping: bool,
     arrived_us: Option<u64>,
 }
@@ -55,7 +60,7 @@ impl Stamped {
     /// Asks the system for stamps.
     pub fn new(stream: TcpStream) -> Stamped {
         let is_stamping = ask_for_stamps(&stream);
-        Stamped { stream, is_stamping, arrived_us: None }
+        Stamped { stream: Arc::new(stream), is_stamping, arrived_us: None }
     }
 }
 
@@ -127,16 +132,22 @@ impl Arrival for Stamped {
     fn arrived_us(&self) -> Option<u64> {
         self.arrived_us
     }
+    fn socket(&self) -> Option<Arc<TcpStream>> {
+        Some(self.stream.clone())
+    }
 }
 
 impl AsyncRead for Stamped {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.is_stamping {
-            return Pin::new(&mut this.stream).poll_read(cx, to);
-        }
         loop {
             ready!(this.stream.poll_read_ready(cx))?;
+            if !this.is_stamping {
+                match this.stream.try_read(to.initialize_unfilled()) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
+                    read => return Poll::Ready(read.map(|n| to.advance(n))),
+                }
+            }
             // SAFETY: nothing that is initialized is made uninitialized: the system writes bytes.
             let room = unsafe { to.unfilled_mut() };
             let len = room.len();
@@ -162,52 +173,66 @@ impl AsyncRead for Stamped {
     }
 }
 
-macro_rules! writes {
-    ($name:ty $(, $bound:ident)?) => {
-        impl$(<$bound: AsyncWrite + Unpin>)? AsyncWrite for $name {
-            fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-                Pin::new(self.inner()).poll_write(cx, from)
-            }
-            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(self.inner()).poll_flush(cx)
-            }
-            fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(self.inner()).poll_shutdown(cx)
-            }
-            fn poll_write_vectored(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                from: &[io::IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                Pin::new(self.inner()).poll_write_vectored(cx, from)
-            }
-            fn is_write_vectored(&self) -> bool {
-                self.as_inner().is_write_vectored()
+impl Stamped {
+    /// What `write` returns once the socket takes bytes.
+    fn poll_with(
+        &self,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match write(&self.stream) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
             }
         }
-    };
-}
-
-impl Stamped {
-    fn inner(&mut self) -> &mut TcpStream {
-        &mut self.stream
-    }
-    fn as_inner(&self) -> &TcpStream {
-        &self.stream
     }
 }
 
-impl<S> Plain<S> {
-    fn inner(&mut self) -> &mut S {
-        &mut self.0
+impl AsyncWrite for Stamped {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |stream| stream.try_write(from))
     }
-    fn as_inner(&self) -> &S {
-        &self.0
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write).map_err(io::Error::from))
+    }
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |stream| stream.try_write_vectored(from))
+    }
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 }
 
-writes!(Stamped);
-writes!(Plain<S>, S);
+impl<S: AsyncWrite + Unpin> AsyncWrite for Plain<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, from)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, from)
+    }
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+}
 
 impl<S: AsyncRead + Unpin> AsyncRead for Plain<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

@@ -195,7 +195,8 @@ impl Ticket {
     /// What counts the answer.
     pub(crate) fn receipt(&self) -> Receipt {
         let (served, lane) = (self.served.clone(), Some(self.lane));
-        Receipt { served, lane, arrived_us: self.arrived_us, done_us: 0, is_refusable: self.is_refusable }
+        let (arrived_us, is_refusable) = (self.arrived_us, self.is_refusable);
+        Receipt { served, lane, arrived_us, done_us: 0, written_us: None, is_refusable }
     }
 
     fn set(&mut self, Asked { rows, bytes }: Asked) {
@@ -241,19 +242,20 @@ pub struct Receipt {
     /// The engine; `None` if the cache has answered.
     lane: Option<usize>,
     arrived_us: u64,
-    /// When the engine had the answer.
+    /// When the engine had the answer, and when it has written it, if it has.
     done_us: u64,
+    written_us: Option<u64>,
     is_refusable: bool,
 }
 
 impl Receipt {
     /// Of an answer of the cache.
     pub(crate) fn cached(served: &Arc<Served>, arrived_us: u64) -> Receipt {
-        Receipt { served: served.clone(), lane: None, arrived_us, done_us: 0, is_refusable: false }
+        Receipt { served: served.clone(), lane: None, arrived_us, done_us: 0, written_us: None, is_refusable: false }
     }
-    /// Of an answer that the engine had at this time.
-    pub(crate) fn done(self, done_us: u64) -> Counted {
-        Counted(Receipt { done_us, ..self })
+    /// Of an answer that the engine had at `done_us`, and wrote at `written_us` if it did.
+    pub(crate) fn done(self, done_us: u64, written_us: Option<u64>) -> Counted {
+        Counted(Receipt { done_us, written_us, ..self })
     }
 }
 
@@ -262,8 +264,8 @@ pub struct Counted(Receipt);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let Receipt { served, lane, arrived_us, done_us, is_refusable } = &self.0;
-        let written_us = now_us();
+        let Receipt { served, lane, arrived_us, done_us, written_us, is_refusable } = &self.0;
+        let written_us = written_us.unwrap_or_else(now_us);
         served.stats.written(written_us.saturating_sub(*arrived_us));
         if let Some(lane) = lane {
             served.stats.send_us.fetch_add(written_us.saturating_sub(*done_us), Relaxed);

@@ -5,9 +5,11 @@ use crate::stamped::Arrival;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// A stream with a limit for the time without progress in writing.
@@ -39,6 +41,9 @@ impl<S> WriteTimeout<S> {
 impl<S: Arrival> Arrival for WriteTimeout<S> {
     fn arrived_us(&self) -> Option<u64> {
         self.stream.arrived_us()
+    }
+    fn socket(&self) -> Option<Arc<TcpStream>> {
+        self.stream.socket()
     }
 }
 

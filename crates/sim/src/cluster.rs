@@ -14,6 +14,10 @@ pub struct Cluster {
     pub launch: f64,
     /// Whether the devices of a node are one processor, which they share.
     pub is_shared: bool,
+    /// Whether it is the machine at hand: its programs are run instead of estimated.
+    pub is_measured: bool,
+    /// Seconds of regions that were measured, by what they compute.
+    pub kernels: BTreeMap<String, f64>,
     /// Bytes of memory.
     pub memory: f64,
     /// Bytes a second from memory.
@@ -94,6 +98,17 @@ fn sections(text: &str) -> Result<Vec<(String, Section)>> {
     Ok(all)
 }
 
+/// The regions of `[kernels]`, if it is there.
+fn kernels(all: &[(String, Section)]) -> Result<BTreeMap<String, f64>> {
+    let mut known = BTreeMap::new();
+    for (name, section) in all.iter().filter(|(n, _)| n == "kernels") {
+        for key in section.keys() {
+            known.insert(key.trim_matches('"').to_string(), number(name, section, key)?);
+        }
+    }
+    Ok(known)
+}
+
 fn number(name: &str, s: &Section, key: &str) -> Result<f64> {
     let text = s.get(key).ok_or_else(|| Error(format!("[{name}] has no {key}")))?;
     let n: f64 = text.parse().map_err(|_| Error(format!("[{name}] {key} is {text:?}, no number")))?;
@@ -126,17 +141,19 @@ impl std::str::FromStr for Cluster {
         let or = |key: &str, default: f64| {
             if device.contains_key(key) { number("device", device, key) } else { Ok(default) }
         };
-        let is_shared = match device.get("shared").map(String::as_str) {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(other) => return Err(Error(format!("[device] shared is true or false, not {other:?}"))),
+        let is = |key: &str| match device.get(key).map(String::as_str) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(Error(format!("[device] {key} is true or false, not {other:?}"))),
         };
         let (of_device, of_run) = (|key| number("device", device, key), |key| number("run", run, key));
         Ok(Cluster {
             flops: of_device("flops")?,
             flops_f32: or("flops_f32", of_device("flops")?)?,
             launch: or("launch", 0.0)?,
-            is_shared,
+            is_shared: is("shared")?,
+            is_measured: is("measured")?,
+            kernels: kernels(&all)?,
             memory: of_device("memory")?,
             bandwidth: of_device("bandwidth")?,
             product: of_device("product")?,

@@ -54,17 +54,12 @@ impl Block {
             narrow: Linear::without_bias(4 * WIDTH, WIDTH)?,
         })
     }
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let x = x + self.attention(&self.norm1.forward(x));
-        &x + self.narrow.forward(&self.widen.forward(&self.norm2.forward(&x)).gelu())
-    }
-    fn attention(&self, x: &Tensor) -> Tensor {
-        // Queries, keys and values, each [N, HEADS, CONTEXT, WIDTH / HEADS].
+    /// `attention` takes queries, keys and values, each [N, HEADS, places, WIDTH / HEADS].
+    fn forward(&self, x: &Tensor, attention: impl FnOnce(&[Tensor]) -> Tensor) -> Tensor {
         let heads = |x: &Tensor| x.unflatten(-1, &[HEADS as i64, -1]).transpose(1, 2);
-        let qkv: Vec<Tensor> = self.attend.forward(x).chunk(3, -1).iter().map(heads).collect();
-        let causal = AttentionOptions { causal: true, ..Default::default() };
-        let y = qkv[0].attention(&qkv[1], &qkv[2], causal);
-        self.attended.forward(&y.transpose(1, 2).flatten(-2, -1))
+        let qkv: Vec<Tensor> = self.attend.forward(&self.norm1.forward(x)).chunk(3, -1).iter().map(heads).collect();
+        let x = x + self.attended.forward(&attention(&qkv).transpose(1, 2).flatten(-2, -1));
+        &x + self.narrow.forward(&self.widen.forward(&self.norm2.forward(&x)).gelu())
     }
 }
 
@@ -94,10 +89,36 @@ impl Gpt {
     }
     /// Characters `[N, CONTEXT]` to scores of the next one, `[N, CONTEXT, alphabet]`.
     fn forward(&self, characters: &Tensor) -> Tensor {
+        let causal = || AttentionOptions { causal: true, ..Default::default() };
+        let attention = |qkv: &[Tensor]| qkv[0].attention(&qkv[1], &qkv[2], causal());
         let x = self.tokens.forward(characters) + self.places.tensor();
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
-        // The embedding's table is used once more: a character is likely if its row is close.
-        self.norm.forward(&x).linear(&self.tokens.weight.tensor(), None)
+        self.scores(&self.blocks.iter().fold(x, |x, block| block.forward(&x, attention)))
+    }
+    /// The embedding's table is used once more: a character is likely if its row is close.
+    fn scores(&self, x: &Tensor) -> Tensor {
+        self.norm.forward(x).linear(&self.tokens.weight.tensor(), None)
+    }
+    /// One character `[1, 1]` and its place `[1]`, with the keys and values of those before,
+    /// `[LAYERS, HEADS, CONTEXT, WIDTH / HEADS]` each: scores of the next one, `[1, 1, alphabet]`, and keys and values
+    /// with its own.
+    fn step(&self, [character, place, keys, values]: [&Tensor; 4]) -> Vec<Tensor> {
+        let places = Tensor::iota(CONTEXT, DType::I64);
+        let (is_here, is_seen) = (places.eq(place).unsqueeze(-1), places.le(place).unsqueeze(0));
+        let mut x = self.tokens.forward(character) + self.places.tensor().index_select(0, place);
+        let mut caches = [Vec::new(), Vec::new()];
+        for (i, block) in self.blocks.iter().enumerate() {
+            x = block.forward(&x, |qkv| {
+                let [k, v] = [(keys, &qkv[1]), (values, &qkv[2])]
+                    .map(|(cache, new)| Tensor::where_(&is_here, new, cache.select(0, i as i64).unsqueeze(0)));
+                let options = AttentionOptions { mask: Some(is_seen.clone()), ..Default::default() };
+                let y = qkv[0].attention(&k, &v, options);
+                caches[0].push(k.squeeze(0));
+                caches[1].push(v.squeeze(0));
+                y
+            });
+        }
+        let [keys, values] = caches.map(|c| Tensor::stack(&c, 0));
+        vec![self.scores(&x), keys, values]
     }
     fn loss(&self, input: &Tensor, target: &Tensor) -> Tensor {
         self.forward(input).flatten(0, 1).cross_entropy(&target.flatten(0, 1))
@@ -147,11 +168,16 @@ fn main() -> Result<()> {
     }
 }
 
-/// Writes the model, and beside it its alphabet as a list of characters.
+/// Writes a step of the model, with a KV cache, and beside it its alphabet as a list of characters.
 fn export(model: &Gpt, alphabet: &Chars, dir: &str) -> Result<()> {
-    let context = Tensor::zeros_of([1, CONTEXT], DType::I64);
-    let export = Export::new("gpt").input("characters", &context, &["", ""]).outputs(&["scores"]);
-    export.write(dir, |x| Ok(vec![model.forward(&x[0])]))?;
+    let cache = Tensor::zeros([LAYERS, HEADS, CONTEXT, WIDTH / HEADS]);
+    let export = Export::new("gpt")
+        .input("character", &Tensor::zeros_of([1, 1], DType::I64), &["", ""])
+        .input("place", &Tensor::zeros_of([1], DType::I64), &[""])
+        .input("keys", &cache, &[""; 4])
+        .input("values", &cache, &[""; 4])
+        .outputs(&["scores", "next_keys", "next_values"]);
+    export.write(dir, |x| Ok(model.step([&x[0], &x[1], &x[2], &x[3]])))?;
     let characters =
         (0..alphabet.size() as u32).map(|c| alphabet.decode(&[c])).collect::<talweg::data::Result<Vec<_>>>()?;
     let list = serde_json::to_string(&characters).map_err(|e| Error::value(e.to_string()))?;

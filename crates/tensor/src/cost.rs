@@ -3,12 +3,15 @@
 use crate::mesh::Absent;
 use crate::pipeline::Pipeline;
 use crate::plan::Pipe;
+use crate::rehearse;
 use ir::{Error, Graph, Result};
 use ops::collective;
 use passes::stage::{Part, Pass, Staged};
-use runtime::{Engine, MemoryUse, RegionWork};
+use runtime::{Engine, MemoryUse, Program, RegionWork};
 use rustc_hash::FxHashMap;
 use sim::{Action, Bits, Cluster, Exchange, Part as Phase, Region};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -62,14 +65,52 @@ struct Cost {
 pub(crate) struct Costs<'a> {
     pub cluster: &'a Cluster,
     pub engine: &'a Engine,
+    /// The ranks of the mesh.
+    ranks: usize,
+    /// Regions that were measured.
+    kernels: &'a RefCell<Kernels>,
+    /// Programs that were measured, and the seconds of their regions.
+    measured: RefCell<Vec<(Arc<dyn Program>, Arc<Vec<f64>>)>>,
 }
 
-impl Costs<'_> {
+/// Seconds of regions, by what they compute ([`rehearse::kernel`]).
+pub(crate) type Kernels = BTreeMap<String, f64>;
+
+impl<'a> Costs<'a> {
+    pub fn new(cluster: &'a Cluster, engine: &'a Engine, ranks: usize, kernels: &'a RefCell<Kernels>) -> Costs<'a> {
+        Costs { cluster, engine, ranks, kernels, measured: RefCell::default() }
+    }
+    /// Seconds of the regions of a program without its exchanges, as measured here.
+    fn measured(&self, graph: &Graph, program: &Arc<dyn Program>, list: &[RegionWork]) -> Result<Arc<Vec<f64>>> {
+        let known = self.measured.borrow().iter().find(|(p, _)| Arc::ptr_eq(p, program)).map(|(_, s)| s.clone());
+        if let Some(seconds) = known {
+            return Ok(seconds);
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // Copies have the threads of this process: with several, they would take turns.
+        let is_alone = !self.cluster.is_shared || self.engine.device().shares() > 1;
+        let copies = if is_alone { 1 } else { self.ranks.min(processors) };
+        let seconds = Arc::new(rehearse::regions(self.engine, program, graph, list, copies)?);
+        let mut kernels = self.kernels.borrow_mut();
+        for (r, s) in list.iter().zip(seconds.iter()).filter(|(_, s)| **s > 0.0) {
+            kernels.insert(rehearse::kernel(&r.name, r.flops, r.bytes), *s);
+        }
+        self.measured.borrow_mut().push((program.clone(), seconds.clone()));
+        Ok(seconds)
+    }
+    /// Seconds of a region: as it was measured on the cluster, or by its work.
+    fn region_s(&self, r: &RegionWork) -> f64 {
+        let known = self.cluster.kernels.get(&rehearse::kernel(&r.name, r.flops, r.bytes));
+        known.copied().unwrap_or_else(|| self.cluster.region_s(&region(r)))
+    }
     fn of(&self, graph: &Graph) -> Result<Cost> {
         let name = self.engine.device().name();
         let silent = || Error::value(format!("device {name} does not say what its programs do: plan on one that does"));
-        let work = self.engine.compile(graph)?.work().ok_or_else(silent)?;
+        let program = self.engine.compile(graph)?;
+        let work = program.work().ok_or_else(silent)?;
         let mut cost = Cost { memory: work.memory, ..Cost::default() };
+        let is_run = self.cluster.is_measured && !work.regions.is_empty();
+        let measured = is_run.then(|| self.measured(graph, &program, &work.regions)).transpose()?;
         // When the link is free, and when what goes on meanwhile ends.
         let (mut free, mut ends) = (0.0f64, vec![0.0f64; work.regions.len()]);
         for (i, r) in work.regions.into_iter().enumerate() {
@@ -89,7 +130,7 @@ impl Costs<'_> {
                     ("wait", now, cost.seconds)
                 }
                 None => {
-                    cost.seconds = now + self.cluster.region_s(&region(&r));
+                    cost.seconds = now + measured.as_ref().map_or_else(|| self.region_s(&r), |all| all[i]);
                     ("compute", now, cost.seconds)
                 }
             };

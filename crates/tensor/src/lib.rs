@@ -13,6 +13,7 @@ mod mesh;
 mod pipeline;
 mod placing;
 mod plan;
+mod rehearse;
 mod search;
 mod session;
 mod trace;

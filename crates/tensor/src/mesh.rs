@@ -7,6 +7,7 @@
 use crate::blocks::{Blocks, OnDisk, Ranges};
 use crate::pipeline::Pipeline;
 use crate::plan::{PIPE, Pipe, Plan};
+use crate::rehearse;
 use crate::search::{Search, search};
 use ir::{Buffer, Call, Graph, Layout, Literal, Mesh, Peers, PeersHandle, Result, Runs, Shape, Spec};
 use ir::{Storage, Type};
@@ -46,7 +47,7 @@ enum Task {
     Search(Box<Search>),
 }
 
-/// Ranks that were not started: a step can be cut over them, but not run.
+/// Ranks that were not started: a step can be cut over them and rehearsed, but not run.
 pub(crate) struct Absent {
     pub size: usize,
     /// The distance between two of them in the mesh.
@@ -60,8 +61,12 @@ impl Peers for Absent {
     fn size(&self) -> usize {
         self.size
     }
-    fn run(&self, _: &'static str, _: &Call, _: &[Literal]) -> Result<Vec<Literal>> {
-        Err(ops::Error::value("the step was explained, not run"))
+    fn run(&self, op: &'static str, call: &Call, _: &[Literal]) -> Result<Vec<Literal>> {
+        let absent = || Err(ops::Error::value("the step was explained, not run"));
+        rehearse::exchanged(op, call).unwrap_or_else(absent)
+    }
+    fn run_over(&self, _: &'static str, _: &Call, input: Option<&[u8]>, out: &mut [u8]) -> Result<bool> {
+        Ok(rehearse::exchange(input, out))
     }
 }
 
@@ -285,7 +290,8 @@ impl Sharding {
             } else if let Some(file) = storage::<OnDisk>(b).filter(|_| spec.dealt.is_empty()) {
                 *b = Buffer::Host(file.range(&spec.ranges(&ty.shape, mesh, *rank))?);
             } else if !spec.is_whole() {
-                *b = Buffer::Host(cut(&b.read()?, &ty.shape, spec, mesh, *rank));
+                let part = cut(&b.read()?, &ty.shape, spec, mesh, *rank);
+                release(std::mem::replace(b, Buffer::Host(part)));
             }
         }
         Ok(())
@@ -474,6 +480,15 @@ struct Spread {
     owner: Option<usize>,
     ty: Type,
     scope: Arc<MeshScope>,
+}
+
+/// Gives the memory of a whole value without other references back to the system: nothing asks for as much again.
+fn release(whole: Buffer) {
+    if let Buffer::Host(l) = whole
+        && let Ok(bytes) = Arc::try_unwrap(l.into_buffer())
+    {
+        bytes.release();
+    }
 }
 
 /// Whether this is the only reference to the value.

@@ -3,13 +3,14 @@
 //! A candidate is partitioned and staged as for a run, and the programs of its ranks are compiled. What they compute,
 //! exchange and hold is read off these programs ([`crate::cost`]); the cluster says how long it takes.
 
-use crate::cost::{Costs, Estimate};
+use crate::cost::{Costs, Estimate, Kernels};
 use crate::mesh::{MeshScope, Role, absent, batch};
 use crate::plan::{PIPE, Pipe, Plan};
 use ir::{Error, Graph, Mesh, Result, Spec, Type};
 use passes::partition::{self, Partitioned, Placed, Request};
 use runtime::Engine;
 use sim::{Cluster, Kind};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub struct Search {
     pub cluster: (String, Cluster),
     /// How many plans are listed.
     pub top: usize,
-    /// A folder: `table`, `plan` and `timeline.json` are written there.
+    /// A folder: `table`, `plan`, `timeline.json` and `kernels`, the regions that were measured, are written there.
     pub folder: PathBuf,
 }
 
@@ -83,7 +84,8 @@ struct Step<'a> {
 pub(crate) fn search(s: &Search, graph: &Graph, types: &[Type], roles: &[Role], engine: &Engine) -> Result<()> {
     let step = Step { graph, types, roles, rows: batch(types, roles) };
     let cluster = s.cluster.1.among(s.ranks.count());
-    let mut all = All { step, cluster: &cluster, engine, found: Vec::new(), tried: 0, failed: None };
+    let kernels = RefCell::default();
+    let mut all = All { step, cluster: &cluster, engine, kernels: &kernels, found: Vec::new(), tried: 0, failed: None };
     let meshes = match &s.ranks {
         Ranks::Mesh(m) => vec![m.clone()],
         Ranks::Count(n) => meshes(*n)?,
@@ -114,6 +116,8 @@ pub(crate) fn search(s: &Search, graph: &Graph, types: &[Type], roles: &[Role], 
         let file = s.folder.join(name);
         std::fs::write(&file, text).map_err(|e| Error::new(ir::ErrorKind::Io, format!("{}: {e}", file.display())))
     };
+    let kernels = kernels.take();
+    write("kernels", kernels.iter().map(|(what, s)| format!("\"{what}\" = {s:e}\n")).collect())?;
     write("table", table(s, &found, tried, all.step.rows))?;
     write("plan", best.text(&s.cluster.0))?;
     write("timeline.json", best.estimate.timeline())
@@ -193,6 +197,7 @@ struct All<'a> {
     step: Step<'a>,
     cluster: &'a Cluster,
     engine: &'a Engine,
+    kernels: &'a RefCell<Kernels>,
     found: Vec<Found>,
     tried: usize,
     failed: Option<Error>,
@@ -256,11 +261,13 @@ impl All<'_> {
             let bytes = |k: usize| types[k].dtype.size() * specs[k].local(&types[k].shape, mesh, 0).count();
             (0..types.len()).filter(|k| is_variable(k) && is_mine(*k)).map(|k| bytes(k) as f64).sum()
         };
-        let costs = Costs { cluster: self.cluster, engine: self.engine };
+        let costs = Costs::new(self.cluster, self.engine, mesh.ranks(), self.kernels);
         let Some(pipe) = plan.pipe(mesh) else {
             let (state_axes, scattered) = plan.zero_axes(mesh);
             let (exchange, sequence) = (scope.exchange(), plan.sequence_axes(mesh));
-            let (state, overlap, in_time) = (state_axes, scope.overlap(self.engine), false);
+            // Ranks that share a processor have none for exchanges beside their own.
+            let overlap = scope.overlap(self.engine).filter(|_| !self.cluster.is_shared);
+            let (state, in_time) = (state_axes, false);
             let regathered = plan.regathered_axes(mesh);
             let request =
                 Request { mesh, rank: 0, inputs, state, scattered, sequence, regathered, in_time, exchange, overlap };

@@ -48,7 +48,7 @@ pub fn cost(f: impl FnOnce()) -> Cost {
     Cost { calls: CALLS.load(Relaxed) - before.0, bytes: BYTES.load(Relaxed) - before.1 }
 }
 
-/// The least that so many rounds of `f` in a row allocate, over several tries: what each round
+/// The least that this many rounds of `f` in a row allocate, over several tries: what each round
 /// allocates shows in every try, what other threads do now and then (heartbeats) not in all.
 pub fn least(tries: usize, rounds: usize, mut f: impl FnMut()) -> Cost {
     let mut one = || cost(|| (0..rounds).for_each(|_| f()));

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The first of so many consecutive free ports of 127.0.0.1. They lie below the ephemeral range: a process that
+/// The first of this many consecutive free ports of 127.0.0.1. They lie below the ephemeral range: a process that
 /// binds port 0 meanwhile does not get one of them. Other calls and other processes begin elsewhere.
 pub fn free_ports(count: u16) -> u16 {
     const FIRST: u32 = 10_000;

@@ -1,13 +1,13 @@
 //! A WebGPU adapter as a device.
 
 use crate::context::{self, Context};
-use crate::lower;
 use crate::program::Compiled;
 use crate::storage::{Block, DeviceValue};
 use ir::{Buffer, FlatNode, Graph, Result, Type};
 use passes::Watch;
 use runtime::{Device, Memory, Program, Speed};
 use std::sync::Arc;
+use wgsl::lower;
 
 /// An adapter of Vulkan, Metal or Direct3D 12.
 pub struct Wgpu {

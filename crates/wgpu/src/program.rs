@@ -1,28 +1,19 @@
 //! A compiled graph on a WebGPU device: launches in order, submitted together.
 
-use crate::claims::claim;
 use crate::context::{Context, Pipeline};
-use crate::host::HostGraph;
-use crate::kernel::{Arg, Kernel};
-use crate::lower::{Code, Lowered, claims};
-use crate::storage::{Blame, Block, DeviceValue, Report, read_checked};
+use crate::storage::{Block, DeviceValue, Report, read_checked};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Slot, Type};
-use passes::{Address, Operand, Source, Watch};
+use passes::{Operand, Source, Watch};
 use runtime::{Program, interrupt, reference, trace};
 use std::sync::{Arc, OnceLock};
+use wgsl::host::HostGraph;
+use wgsl::launch::{self, Blame, Launches};
+use wgsl::lower::{Code, Lowered, claims};
 
-/// A launch.
+/// A launch with its compiled kernel.
 struct Launch {
     pipeline: Arc<Pipeline>,
-    /// The buffers it binds, by number.
-    bases: Vec<u32>,
-    /// Where its parameters lie among those of all launches, and their bytes.
-    params: (u64, u64),
-    grid: [u32; 2],
-    reports: bool,
-    /// Buffers beyond those that a kernel may bind are copied to the stage before it, and back after it if they are
-    /// written: number, place in the stage, bytes, and whether it is written.
-    staged: Vec<(u32, usize, usize, bool)>,
+    what: launch::Launch,
 }
 
 /// One thing to do.
@@ -48,10 +39,6 @@ pub struct Compiled {
     described: OnceLock<Vec<Arc<trace::Region>>>,
 }
 
-/// Words before the places of parameters: the bits of infinity and NaN, the launch's number for reports, and its own.
-const HEAD: usize = 4;
-/// Parameters of a launch begin at multiples of this.
-const PARAMS_ALIGN: usize = 256;
 /// Reports of values that are kept unread at most.
 const REPORTS_MAX: usize = 64;
 
@@ -60,14 +47,17 @@ impl Compiled {
     pub fn new(context: &Arc<Context>, graph: Graph, watch: &mut Watch) -> Result<Compiled> {
         let lowered = Lowered::new(graph, watch)?;
         let plan = &lowered.plan;
-        let mut b = Builder { context, lowered: &lowered, words: Vec::new(), blames: Vec::new(), stage_bytes: 0 };
+        let Launches { list, words, blames, stage_bytes } = Launches::new(&lowered, context.buffers_max)?;
+        let mut list = list.into_iter().peekable();
         let (mut tasks, mut regions, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
         for (r, code) in lowered.code.iter().enumerate() {
             match code {
-                Code::Kernels(list) => {
-                    for k in list {
-                        let launch = b.launch(r, k).map_err(|e| plan.blame(r, e))?;
-                        tasks.push(Task::Launch(Box::new(launch)));
+                Code::Kernels(_) => {
+                    while let Some(what) = list.next_if(|l| l.region == r) {
+                        let written: Vec<bool> =
+                            what.bindings.iter().map(|b| b.1).chain(what.reports.then_some(true)).collect();
+                        let pipeline = context.pipeline(&what.source, &written).map_err(|e| plan.blame(r, e))?;
+                        tasks.push(Task::Launch(Box::new(Launch { pipeline, what })));
                     }
                 }
                 Code::Host(h) => tasks.push(Task::Host { graph: r, program: on_host(&h.graph)? }),
@@ -82,9 +72,8 @@ impl Compiled {
             }
             regions.resize(tasks.len(), r);
         }
-        let Builder { words, blames, stage_bytes, .. } = b;
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let size = (4 * words.len()).max(PARAMS_ALIGN) as u64;
+        let size = (4 * words.len()).max(launch::PARAMS_ALIGN) as u64;
         let params = context.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size,
@@ -121,90 +110,6 @@ fn body(context: &Arc<Context>, g: &Graph) -> Result<Compiled> {
     Compiled::new(context, graph, &mut Watch::none())
 }
 
-struct Builder<'a> {
-    context: &'a Arc<Context>,
-    lowered: &'a Lowered,
-    /// Parameters of all launches.
-    words: Vec<u32>,
-    blames: Vec<Blame>,
-    stage_bytes: usize,
-}
-
-impl Builder<'_> {
-    fn launch(&mut self, region: usize, k: &Kernel) -> Result<Launch> {
-        let plan = &self.lowered.plan;
-        let address = |arg: Arg| self.lowered.address(region, arg);
-        let bindings = k.bindings(&|arg| address(arg).base);
-        let room = self.context.buffers_max - usize::from(k.reports);
-        // The arena, which is large, is bound; what is too many is staged.
-        let mut order = bindings.clone();
-        order.sort_by_key(|(b, _)| *b != plan.arena());
-        let excess = if order.len() > room { order.split_off(room - 1) } else { Vec::new() };
-        let stage = plan.arena() + 1;
-        let mut staged = Vec::new();
-        let mut at = 0;
-        for &(base, is_written) in &excess {
-            let bytes = self.bytes_of(base).next_multiple_of(passes::ALIGN);
-            staged.push((base, at, bytes, is_written));
-            at += bytes;
-        }
-        self.stage_bytes = self.stage_bytes.max(at);
-        let place = |arg: Arg| {
-            let a = address(arg);
-            match staged.iter().find(|s| s.0 == a.base) {
-                Some(s) => Address { base: stage, offset: s.1 + a.offset },
-                None => a,
-            }
-        };
-        let base = |arg: Arg| place(arg).base;
-        let source = k.source(&base);
-        let bound = k.bindings(&base);
-        let written: Vec<bool> = bound.iter().map(|b| b.1).chain(k.reports.then_some(true)).collect();
-        let pipeline = self.context.pipeline(&source, &written)?;
-        let start = self.words.len().next_multiple_of(PARAMS_ALIGN / 4);
-        self.words.resize(start, 0);
-        self.words.extend([f32::INFINITY.to_bits(), f32::NAN.to_bits(), self.blames.len() as u32, k.number]);
-        for p in &k.params {
-            let word = place(p.arg).offset / 4;
-            self.words.push(u32::try_from(word).map_err(|_| Error::value("the program takes more than 16 GiB"))?);
-        }
-        let words = HEAD + k.params.len().div_ceil(4).max(1) * 4;
-        self.words.resize(start + words, 0);
-        if k.reports {
-            self.blames.push(blame(plan, region));
-        }
-        let bases = bound.iter().map(|b| b.0).collect();
-        let params = (4 * start as u64, 4 * words as u64);
-        Ok(Launch { pipeline, bases, params, grid: k.grid(), reports: k.reports, staged })
-    }
-    /// Bytes of a buffer of a run.
-    fn bytes_of(&self, base: u32) -> usize {
-        let plan = &self.lowered.plan;
-        let (inputs, results) = (plan.inputs.len(), plan.memory.buffers.len());
-        match base as usize {
-            b if b < inputs => plan.inputs[b].bytes(),
-            b if b < inputs + results => plan.memory.buffers[b - inputs].bytes,
-            b if b < plan.arena() as usize => plan.constants[b - inputs - results].1.bytes().len(),
-            _ => plan.memory.arena_bytes,
-        }
-    }
-}
-
-/// What to say of a bad index in a region.
-fn blame(plan: &passes::Plan, region: usize) -> Blame {
-    let graph = &plan.fused.graph;
-    let n = &graph.nodes[plan.fused.regions[region].nodes()[0] as usize];
-    let before = claim(n.op.name).and_then(|c| c.reported).unwrap_or("index");
-    if let (Ok(classes), Ok(ignored), Ok(op)) = (n.attrs.int("classes"), n.attrs.int("ignored"), n.attrs.str("op")) {
-        let after = format!("is not among 0..{classes}, nor the ignored {ignored}");
-        return Blame { op: op.to_string(), site: n.site, before, after };
-    }
-    let axis = n.attrs.size("axis").unwrap_or(0);
-    let size = n.inputs.first().map_or(0, |&s| graph.ty(s).shape.get(axis).copied().unwrap_or(0));
-    let after = format!("is out of range for axis {axis} of size {size}");
-    Blame { op: n.op.name.to_string(), site: n.site, before, after }
-}
-
 /// A run under way.
 struct Run<'a> {
     program: &'a Compiled,
@@ -226,17 +131,17 @@ impl Run<'_> {
         }
     }
     fn launch(&mut self, l: &Launch) -> Result<()> {
-        let context = &self.program.context;
+        let (context, what) = (&self.program.context, &l.what);
         let mut entries = vec![wgpu::BindGroupEntry {
             binding: 0,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
                 buffer: &self.program.params,
-                offset: l.params.0,
-                size: wgpu::BufferSize::new(l.params.1),
+                offset: what.params.0 as u64,
+                size: wgpu::BufferSize::new(what.params.1 as u64),
             }),
         }];
-        let storage = l.bases.iter().map(|&b| self.bases[b as usize].buffer());
-        let report = self.own.iter().filter(|_| l.reports).map(|r| r.block.buffer());
+        let storage = what.bindings.iter().map(|&(b, _)| self.bases[b as usize].buffer());
+        let report = self.own.iter().filter(|_| what.reports).map(|r| r.block.buffer());
         for (k, buffer) in storage.chain(report).enumerate() {
             entries.push(wgpu::BindGroupEntry { binding: k as u32 + 1, resource: buffer.as_entire_binding() });
         }
@@ -245,23 +150,23 @@ impl Run<'_> {
             layout: &l.pipeline.layout,
             entries: &entries,
         });
-        self.stage(l, false);
+        self.stage(what, false);
         {
             let mut pass = self.encoder().begin_compute_pass(&Default::default());
             pass.set_pipeline(&l.pipeline.pipeline);
             pass.set_bind_group(0, &group, &[]);
-            pass.dispatch_workgroups(l.grid[0], l.grid[1], 1);
+            pass.dispatch_workgroups(what.grid[0], what.grid[1], 1);
         }
-        self.stage(l, true);
+        self.stage(what, true);
         Ok(())
     }
     /// Copies to the stage, or what was written back.
-    fn stage(&mut self, l: &Launch, is_back: bool) {
+    fn stage(&mut self, l: &launch::Launch, is_back: bool) {
         let Some(stage) = self.bases.last().cloned().filter(|_| !l.staged.is_empty()) else { return };
-        for &(base, at, bytes, _) in l.staged.iter().filter(|s| !is_back || s.3) {
-            let own = self.bases[base as usize].clone();
-            let bytes = (bytes as u64).min(own.buffer().size());
-            let (from, to) = if is_back { ((&stage, at as u64), (&own, 0)) } else { ((&own, 0), (&stage, at as u64)) };
+        for s in l.staged.iter().filter(|s| !is_back || s.is_written) {
+            let own = self.bases[s.base as usize].clone();
+            let (at, bytes) = (s.at as u64, (s.bytes as u64).min(own.buffer().size()));
+            let (from, to) = if is_back { ((&stage, at), (&own, 0)) } else { ((&own, 0), (&stage, at)) };
             self.encoder().copy_buffer_to_buffer(from.0.buffer(), from.1, to.0.buffer(), to.1, bytes);
         }
     }
@@ -293,6 +198,26 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// An operand's bytes in memory of their own.
+    fn copy_of(&mut self, o: &Operand) -> Result<Block> {
+        let context = &self.program.context;
+        let ((from, at), bytes) = (self.place(o.slot), o.ty.bytes());
+        let at = at + o.offset();
+        // Copies begin at words: an element of fewer bytes inside one goes by way of the host.
+        let within = at % 4;
+        if within > 0 && bytes > 0 {
+            self.flush();
+            let read = context.download(&[(from.buffer(), at - within, within + bytes)])?;
+            return Block::of(context, &read[0].as_slice()[within..]);
+        }
+        let block = Block::new(context, bytes)?;
+        if bytes > 0 {
+            let rounded = bytes.next_multiple_of(4) as u64;
+            self.encoder().copy_buffer_to_buffer(from.buffer(), at as u64, block.buffer(), 0, rounded);
+        }
+        Ok(block)
+    }
+
     /// Control flow over programs of the device. Values stay in its memory; only conditions are read.
     fn control(&mut self, node: usize, args: &[Operand], outs: &[Operand]) -> Result<()> {
         let (program, context) = (self.program, &self.program.context);
@@ -301,19 +226,7 @@ impl Run<'_> {
         let mut values = Vec::with_capacity(args.len());
         let all: Vec<Arc<Report>> = self.reports.iter().chain(&self.own).cloned().collect();
         for o in args {
-            let (from, at) = self.place(o.slot);
-            let bytes = o.ty.bytes();
-            let block = Block::new(context, bytes)?;
-            if bytes > 0 {
-                let rounded = bytes.next_multiple_of(4) as u64;
-                self.encoder().copy_buffer_to_buffer(
-                    from.buffer(),
-                    (at + o.offset()) as u64,
-                    block.buffer(),
-                    0,
-                    rounded,
-                );
-            }
+            let block = self.copy_of(o)?;
             let value = DeviceValue { block: Arc::new(block), ty: o.ty.clone(), reports: all.clone() };
             values.push(Buffer::Device(Arc::new(value)));
         }

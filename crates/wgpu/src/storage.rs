@@ -1,9 +1,10 @@
 //! A value in a device's memory, and what kernels report about bad indices.
 
 use crate::context::Context;
-use ir::{Error, Literal, Result, Site, Storage, Type};
+use ir::{Error, Literal, Result, Storage, Type};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
+use wgsl::launch::Blame;
 
 /// Device memory, returned to the pool when dropped.
 pub struct Block {
@@ -39,19 +40,6 @@ impl Drop for Block {
             self.context.give(b);
         }
     }
-}
-
-/// What to say of a bad index: the op, its line, and the text before and after the number.
-#[derive(Clone)]
-pub struct Blame {
-    /// The op.
-    pub op: String,
-    /// Its line.
-    pub site: Site,
-    /// What the number is.
-    pub before: &'static str,
-    /// What is wrong with it.
-    pub after: String,
 }
 
 /// What the kernels of a run report: a flag, the launch, the number.

@@ -3,7 +3,7 @@
 //! larger graphs too.
 
 use ir::{Buffer, Case, DType, Literal};
-use ops::nn::ConvOptions;
+use ops::nn::{AttentionOptions, ConvOptions};
 use ops::{Tensor, grad};
 use runtime::{Engine, reference};
 use std::sync::Arc;
@@ -128,6 +128,35 @@ fn networks_train() {
     };
     let start = [wave(&[4, 1, 3, 3], 6), wave(&[4 * 36, 4], 7)];
     compare(losses("wgpu:0", &cnn("wgpu:0"), &start), losses("cpu", &cnn("cpu"), &start));
+}
+
+/// Attention over several tiles of queries and keys, with heads that share keys, in every kind of hiding.
+#[test]
+fn attention_walks_tiles() {
+    if adapter().is_none() {
+        return;
+    }
+    let lengths = || Some(Tensor::from([19i64, 37]));
+    let options: [fn(Tensor) -> AttentionOptions; 4] = [
+        |_| AttentionOptions { grouped: true, ..Default::default() },
+        |_| AttentionOptions { grouped: true, causal: true, ..Default::default() },
+        |mask| AttentionOptions { grouped: true, mask: Some(mask), ..Default::default() },
+        |mask| AttentionOptions { grouped: true, mask: Some(mask.gt(0.0)), causal: true, ..Default::default() },
+    ];
+    for (number, options) in options.iter().enumerate() {
+        let on = |device: &str| {
+            let [q, k, v, mask] =
+                [(&[2, 4, 37, 24][..], 1), (&[2, 2, 37, 24], 2), (&[2, 2, 37, 40], 3), (&[1, 37, 37], 4)]
+                    .map(|(shape, seed)| wave(shape, seed).to(device));
+            let mut options = options(mask);
+            if number == 1 {
+                options.key_lengths = lengths().map(|l| l.to(device));
+            }
+            (q * 4.0).attention(&k, &v, options).literal().unwrap()
+        };
+        let off = reference::distance(&on("wgpu:0"), &on("cpu"));
+        assert!(off < 5e-5, "case {number} is off by {off:e}");
+    }
 }
 
 fn compare(got: Vec<f32>, want: Vec<f32>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The crates between the table and the devices.
-const CRATES: &[&str] = &["ir", "passes", "runtime", "cpu", "cuda", "wgpu", "ops"];
+const CRATES: &[&str] = &["ir", "passes", "runtime", "cpu", "cuda", "wgsl", "wgpu", "ops"];
 
 /// Words that are not ops where they stand: attributes, options and functions of C with the name of an op.
 const HOMONYMS: &[(&str, &[&str])] = &[
@@ -20,8 +20,8 @@ const HOMONYMS: &[(&str, &[&str])] = &[
     ("crates/ops/src/collective/", &["sum", "prod", "max", "min", "mean"]),
     ("crates/ops/src/loss/mod.rs", &["mean", "sum"]),
     ("crates/passes/src/", &["fold"]),
-    ("crates/wgpu/src/expression.rs", &["ceil", "floor", "is_finite", "is_inf", "trunc"]),
-    ("crates/wgpu/src/kernels/", &["sum", "max", "min"]),
+    ("crates/wgsl/src/expression.rs", &["ceil", "floor", "is_finite", "is_inf", "trunc"]),
+    ("crates/wgsl/src/kernels/", &["sum", "max", "min"]),
 ];
 
 /// Where claims are (the names of the ops a device looks for, and what it knows about its kernels), and rows of a

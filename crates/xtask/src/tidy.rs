@@ -13,7 +13,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("runtime", &["ir", "passes"], &[]),
     ("cpu", &["ir", "passes", "runtime"], &["ops"]),
     ("cuda", &["ir", "passes", "runtime"], &["ops", "testkit"]),
-    ("wgpu", &["ir", "passes", "runtime", "wgpu"], &["ops"]), // its library has its name
+    ("wgsl", &["ir", "passes", "runtime"], &["ops"]),
+    ("wgpu", &["ir", "passes", "runtime", "wgsl", "wgpu"], &["ops"]), // its library has its name
     ("ops", &["ir", "passes", "runtime"], &["cpu"]),
     ("sim", &[], &[]),
     ("tensor", &["ir", "passes", "runtime", "ops", "sim"], &["cpu"]),
@@ -38,6 +39,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
             "runtime",
             "cpu",
             "cuda",
+            "wgsl",
             "wgpu",
             "sim",
             "tensor",
@@ -65,7 +67,7 @@ const NAME_NO_DEVICE: &[&str] = &["ir", "passes", "runtime", "ops", "tensor", "d
 
 /// Crates whose messages are events of `runtime::log`; they print nothing.
 const PRINT_NOTHING: &[&str] =
-    &["ir", "passes", "runtime", "cpu", "cuda", "wgpu", "ops", "tensor", "model", "data", "net", "dist", "nn"];
+    &["ir", "passes", "runtime", "cpu", "cuda", "wgsl", "wgpu", "ops", "tensor", "model", "data", "net", "dist", "nn"];
 /// Files of theirs that may: where messages without a subscriber go, and where the process ends.
 const PRINT: &[&str] = &["crates/runtime/src/log.rs", "crates/dist/src/collective/mpi.rs"];
 

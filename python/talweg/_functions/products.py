@@ -49,9 +49,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         batch = _ops.add(_native.zeros((*x1.shape[:-2], 1)), _native.zeros((*x2.shape[:-2], 1))).shape[:-1]
         return _native.zeros((*batch, x1.shape[-2], x2.shape[-2]), dtype=x1.dtype)
     is_large = max(x1.shape[-2], x2.shape[-2]) > 25
-    is_wide = x1.dtype == x2.dtype and x1.dtype.name in ("float32", "float64")
-    if p == 2 and is_wide and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and is_large)):
-        return _distance_by_product(x1, x2)
+    is_narrow = x1.dtype.name in ("float16", "bfloat16")
+    is_float = x1.dtype == x2.dtype and (is_narrow or x1.dtype.name in ("float32", "float64"))
+    if p == 2 and is_float and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and is_large)):
+        # Squares of 16-bit floats are subtracted in 32 bits.
+        return _distance_by_product(x1.float(), x2.float()).to(x1.dtype) if is_narrow else _distance_by_product(x1, x2)
     return _ops.cdist(x1, x2, p)
 
 

@@ -249,7 +249,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         raise value_error(f"orthogonal_: expected 2 or more dimensions, not {tensor.ndim}")
     if generator is not None:
         _plain_generator(generator)
-    return _fill(tensor, _native.initial("orthogonal", tensor.shape, float(gain)))
+    return _fill(tensor, _native.orthogonal(tensor.shape, float(gain)))
 
 
 def _old(f: _F) -> _F:

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Claim, Operand, Prepared, always, never, rows, rows_mut};
+use super::{Claim, Fed, Operand, Prepared, always, never, rows, rows_mut};
 use crate::kernels::conv::{Conv, Prepacked};
 use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
@@ -12,6 +12,7 @@ use crate::pool::{Shared, parallel_for};
 use crate::tile::access::Bases;
 use crate::vmath::convert::{Narrow, narrow, widen};
 use ir::{Attrs, DType, FlatNode, Shape, Type, bf16, f16};
+use passes::View;
 
 /// Convolutions, pooling and their gradients.
 pub static CLAIMS: &[Claim] = &[
@@ -19,6 +20,12 @@ pub static CLAIMS: &[Claim] = &[
         // Each output element takes every weight of its channel.
         flops: |n, args| 2 * n.outs[0].shape.count() * per_channel(&args[1].layout.shape),
         links,
+        feeds: |n, args| feeds(n, args),
+        fed_columns: |n| n.outs[0].shape.iter().skip(2).product(),
+        feeds_rows: false,
+        fed: Claim::linked("conv", |n, args, out, _| {
+            fed(&n.attrs, args, out).ok_or_else(|| ir::Error::bug("a convolution without a kernel"))
+        }),
         ..Claim::new("conv", never, |n, args, outs| Ok(prepare::<Forward>(&n.attrs, args, outs)))
     },
     Claim {
@@ -68,7 +75,7 @@ impl Which for Forward {
     }
     fn sum_by_tiles(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
         // SAFETY: the result is apart from the operands.
-        conv.forward_by_products(a, b, unsafe { rows_mut::<bf16>(out, bases).slice(0, out.ty.shape.count()) });
+        conv.forward_by_products(a, b, unsafe { rows_mut::<bf16>(out, bases).slice(0, out.ty.shape.count()) }, &|_| {});
     }
 }
 impl Which for Input {
@@ -113,19 +120,43 @@ pub(super) fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option
     Some(Window::new(input, kernel, &stride, &pad, &dilation))
 }
 
-/// A convolution or one of its gradients; `None` for what the kernels cannot do.
-fn prepare<W: Which + 'static>(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let [x, w, y] = W::PLACES.map(|i| &[&a, &b, &out][i].ty.shape);
+/// The sizes of a convolution; `None` for those without a kernel.
+fn sizes(attrs: &Attrs, x: &Shape, w: &Shape, y: &Shape) -> Option<Conv> {
     if x.count() == 0 || w.count() == 0 || y.count() == 0 {
         return None;
     }
     let window = window(attrs, &x[2..], &w[2..])?;
-    if window.output_len() != y[2..].iter().product::<usize>() {
-        return None;
-    }
-    let groups = attrs.size("groups").ok()?;
-    let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups, window };
+    let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups: attrs.size("groups").ok()?, window };
+    (window.output_len() == y[2..].iter().product::<usize>()).then_some(conv)
+}
+
+/// Whether a convolution hands over its result: that of one image, whose rows are its channels.
+fn feeds(n: &FlatNode, args: &[View]) -> bool {
+    let (x, w, y) = (&args[0].layout.shape, &args[1].layout.shape, &n.outs[0]);
+    y.dtype == DType::F32 && y.shape[0] == 1 && sizes(&n.attrs, x, w, &y.shape).is_some()
+}
+
+/// The convolution for a loop that takes its result.
+fn fed(attrs: &Attrs, args: &[Operand], out: &Operand) -> Option<Fed> {
+    let (a, b, out) = (args[0].clone(), args[1].clone(), out.clone());
+    let (conv, count) = (sizes(attrs, &a.ty.shape, &b.ty.shape, &out.ty.shape)?, out.ty.shape.count());
+    let weight = prepacked::<Forward>(&conv, &b);
+    Some(Box::new(move |bases, done| {
+        // SAFETY: the result is apart from the operands.
+        let (x, y) = unsafe { (rows::<f32>(&a, bases), rows_mut::<f32>(&out, bases).slice(0, count)) };
+        match &weight {
+            Some(weight) => conv.forward_prepacked_then(x, weight, y, done),
+            // SAFETY: as above.
+            None => conv.forward_then(x, unsafe { rows::<f32>(&b, bases) }, y, done),
+        }
+    }))
+}
+
+/// A convolution or one of its gradients; `None` for what the kernels cannot do.
+fn prepare<W: Which + 'static>(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    let [x, w, y] = W::PLACES.map(|i| &[&a, &b, &out][i].ty.shape);
+    let conv = sizes(attrs, x, w, y)?;
     if let Some(weight) = prepacked::<W>(&conv, &b) {
         return Some(Box::new(move |bases| {
             // SAFETY: the result is apart from the operand.

@@ -9,7 +9,8 @@ use super::moves::{Bits, with_bits};
 use super::{Claim, Operand, Prepared, always, each_task, index_of, rows, rows_mut};
 use crate::pool::{self, Shared};
 use crate::tile::access::Bases;
-use crate::vmath::convert::Narrow;
+use crate::vmath::convert::{self, Narrow};
+use crate::vmath::copy::copy_slice;
 use half::{bf16, f16};
 use ir::{Attrs, AxisSplit, DType, FlatNode, Layout, Result, Shape};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -74,7 +75,7 @@ fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
             let (o, i) = (k / places.len(), places[k % places.len()] as usize);
             // SAFETY: each task writes its own slices.
             let to = unsafe { dst.slice(k * bytes, bytes) };
-            to.copy_from_slice(&src[(o * lanes.size + i) * bytes..][..bytes]);
+            copy_slice(&src[(o * lanes.size + i) * bytes..][..bytes], to);
         });
         Ok(())
     }))
@@ -244,7 +245,7 @@ fn copy<T: Copy + Send + Sync>(src: &[T], dst: Shared<T>) {
     pool::parallel_for(src.len().div_ceil(PIECE), &|p| {
         let piece = &src[p * PIECE..src.len().min((p + 1) * PIECE)];
         // SAFETY: each task writes its own piece.
-        unsafe { dst.slice(p * PIECE, piece.len()) }.copy_from_slice(piece);
+        copy_slice(piece, unsafe { dst.slice(p * PIECE, piece.len()) });
     });
 }
 
@@ -280,6 +281,9 @@ pub(super) trait Sum: Copy + Send + Sync + 'static {
     /// Wide zeros, likewise.
     fn zeros(count: usize) -> Option<Vec<Self::Wide>>;
     fn narrow(x: &[Self::Wide], y: &mut [Self]);
+    fn widen_to(x: &[Self], y: &mut [Self::Wide]);
+    /// Adds elements to wide sums.
+    fn add(sums: &mut [Self::Wide], x: &[Self]);
 }
 macro_rules! plain_sum {
     ($($t:ty, |$a:ident, $b:ident| $sum:expr);*) => {$(
@@ -301,6 +305,12 @@ macro_rules! plain_sum {
             }
             fn narrow(x: &[$t], y: &mut [$t]) {
                 y.copy_from_slice(x);
+            }
+            fn widen_to(x: &[$t], y: &mut [$t]) {
+                y.copy_from_slice(x);
+            }
+            fn add(sums: &mut [$t], x: &[$t]) {
+                sums.iter_mut().zip(x).for_each(|(s, &x)| *s = <$t as Sum>::plus(*s, x));
             }
         }
     )*};
@@ -328,6 +338,17 @@ macro_rules! half_sum {
             }
             fn zeros(count: usize) -> Option<Vec<f32>> {
                 Some(vec![0.0; count])
+            }
+            fn widen_to(x: &[$t], y: &mut [f32]) {
+                convert::widen(x, y);
+            }
+            fn add(sums: &mut [f32], x: &[$t]) {
+                let mut wide = [0f32; ROW];
+                for (sums, x) in sums.chunks_mut(ROW).zip(x.chunks(ROW)) {
+                    let wide = &mut wide[..x.len()];
+                    convert::widen(x, wide);
+                    sums.iter_mut().zip(wide).for_each(|(s, x)| *s += *x);
+                }
             }
             fn narrow(x: &[f32], y: &mut [$t]) {
                 // SAFETY: both have as many elements.
@@ -420,12 +441,57 @@ fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepar
             (rows::<T>(&x, bases), rows::<i64>(&index, bases), rows::<T>(&src, bases), rows_mut::<T>(&out, bases))
         };
         check(places, axis, lanes.size)?;
+        if size_of::<T>() != size_of::<<T as Sum>::Wide>() && lanes.inner > 1 && u32::try_from(places.len()).is_ok() {
+            add_rows::<T>(lanes, places, (x, src), dst);
+            return Ok(());
+        }
         summed::<T>(x, dst, |sums| {
             add_slices(lanes, places, src, sums);
             Ok(())
         })
     })))
 }
+
+/// Slices added in a wider type than they are stored in: the index is sorted by place, in its order for every place, so
+/// that each row of the result is widened once and no tensor of the wide type is needed.
+fn add_rows<T: Sum>(lanes: AxisSplit, places: &[i64], (x, src): (&[T], &[T]), dst: Shared<T>) {
+    let AxisSplit { outer, size, inner } = lanes;
+    let n = places.len();
+    let mut ends = vec![0u32; size + 1];
+    places.iter().for_each(|&i| ends[i as usize + 1] += 1);
+    (0..size).for_each(|i| ends[i + 1] += ends[i]);
+    // Where the next number of each place goes: in the end, where the place after it begins.
+    let mut order = vec![0u32; n];
+    let mut next = ends[..size].to_vec();
+    for (k, &i) in places.iter().enumerate() {
+        let to = &mut next[i as usize];
+        order[*to as usize] = k as u32;
+        *to += 1;
+    }
+    each_task(outer * size, inner * size_of::<T>() * (1 + n / size.max(1)), &|row| {
+        let (o, i) = (row / size, row % size);
+        let from = &x[row * inner..][..inner];
+        // SAFETY: each task writes its own rows.
+        let to = unsafe { dst.slice(row * inner, inner) };
+        let numbers = &order[ends[i] as usize..ends[i + 1] as usize];
+        if numbers.is_empty() {
+            return copy_slice(from, to);
+        }
+        for first in (0..inner).step_by(ROW) {
+            let width = ROW.min(inner - first);
+            let mut sums = [T::Wide::default(); ROW];
+            T::widen_to(&from[first..][..width], &mut sums[..width]);
+            for &k in numbers {
+                let more = &src[(o * n + k as usize) * inner + first..][..width];
+                T::add(&mut sums[..width], more);
+            }
+            T::narrow(&sums[..width], &mut to[first..][..width]);
+        }
+    });
+}
+
+/// Columns that are added up at a time.
+const ROW: usize = 256;
 
 /// Elements of an index that are added up apart from the others, at least.
 const SHARE: usize = 1 << 14;

@@ -4,6 +4,7 @@
 
 use super::indexed::{Sum, with_sum};
 use super::{Claim, Operand, Prepared, always, each_task, never, rows, rows_mut};
+use crate::vmath::copy::{copy_bytes, copy_slice};
 use half::{bf16, f16};
 use ir::AxisSplit;
 use ir::{Attrs, DType, Element, Error, FlatNode, Layout, Literal, Shape};
@@ -125,7 +126,7 @@ fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared>
             // SAFETY: a piece of block `i` of the operand; each task writes its own bytes.
             unsafe {
                 let to = dst.slice(i * row + p.at + range.start, range.len());
-                std::ptr::copy_nonoverlapping(from.cast_const(), to.as_mut_ptr(), to.len());
+                copy_bytes(from.cast_const(), to.as_mut_ptr(), to.len());
             }
         };
         if row <= PIECE {
@@ -189,7 +190,7 @@ fn triangle(attrs: &Attrs, args: &[Operand], outs: &[Operand], is_lower: bool) -
             // SAFETY: each task writes its own rows.
             let to = unsafe { dst.slice(r * columns, columns) };
             to[..kept.start].fill(0);
-            to[kept.clone()].copy_from_slice(&src[r * columns..][kept.clone()]);
+            copy_slice(&src[r * columns..][kept.clone()], &mut to[kept.clone()]);
             to[kept.end..].fill(0);
         });
         Ok(())
@@ -299,7 +300,7 @@ fn pad_row<T: Bits>(row: &mut [T], fill: T, from: &[T], to: usize) {
         return;
     }
     row[..to].fill(fill);
-    row[to..end].copy_from_slice(from);
+    copy_slice(from, &mut row[to..end]);
     row[end..].fill(fill);
 }
 

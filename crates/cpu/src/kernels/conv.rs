@@ -13,7 +13,7 @@
 
 use super::depthwise;
 use super::direct;
-use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, has_tiles};
+use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, Patch, has_tiles};
 use super::im2col::{Span, fold, unfold};
 use super::packed_conv;
 use super::scratch::Scratch;
@@ -98,6 +98,11 @@ impl Conv {
         is_f32::<E>() && const { ir::is_linked(DIRECT) } && direct::admits(self)
     }
 
+    /// Whether a weight that is known beforehand is packed for strips.
+    fn is_stripped(&self) -> bool {
+        !self.is_winograd::<f32>() && const { ir::is_linked(STRIPS) } && packed_conv::admits(self)
+    }
+
     /// The name of the algorithm that computes it, for [`ir::is_linked`].
     pub fn algorithm<E: 'static>(&self) -> &'static str {
         if self.is_depthwise() {
@@ -120,21 +125,27 @@ impl Conv {
 
     /// `y = weight * x`.
     pub fn forward<E: Multiply + Float>(&self, x: &[E], weight: &[E], y: &mut [E]) {
+        self.forward_then(x, weight, y, &|_| {});
+    }
+
+    /// [`Conv::forward`], with `done` called for each part of the result when it is complete, on the thread that has it
+    /// in cache. The result is a matrix with a row for each channel of each image.
+    pub fn forward_then<E: Multiply + Float>(&self, x: &[E], weight: &[E], y: &mut [E], done: &(dyn Fn(Patch) + Sync)) {
         self.check(x.len(), weight.len(), y.len());
         if const { ir::is_linked(DEPTHWISE) } && self.is_depthwise() {
             // SAFETY: lengths were checked.
-            return unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr()) };
+            return unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr(), done) };
         }
         if self.is_winograd::<E>() || self.is_direct::<E>() {
             let run = if self.is_winograd::<E>() { winograd::forward } else { direct::forward };
             // SAFETY: lengths were checked, and the elements are f32.
-            return unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast()) };
+            return unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast(), done) };
         }
         // Strips are the same product, of weights that are known beforehand.
         if !const { ir::is_linked(UNFOLDED_GEMM) } {
             ir::unlinked(self.algorithm::<E>());
         }
-        self.forward_by_products(x, weight, y);
+        self.forward_by_products(x, weight, y, done);
     }
 
     /// Whether `bf16` is multiplied by the processor's matrix unit: the products of the forward pass and of both
@@ -145,8 +156,14 @@ impl Conv {
         !self.is_depthwise() && has_tiles(og, rows, og.min(rows)) && self.window.output_len() >= 16
     }
 
-    /// `y = weight * x` by products of the operands' type.
-    pub fn forward_by_products<S: Multiply + Default, C: Output<S::Acc>>(&self, x: &[S], weight: &[S], y: &mut [C]) {
+    /// [`Conv::forward_then`] by products of the operands' type.
+    pub fn forward_by_products<S: Multiply + Default, C: Output<S::Acc>>(
+        &self,
+        x: &[S],
+        weight: &[S],
+        y: &mut [C],
+        done: &(dyn Fn(Patch) + Sync),
+    ) {
         self.check(x.len(), weight.len(), y.len());
         let (cg, og) = self.group();
         let (depth, plane) = (self.depth(), self.window.output_len());
@@ -172,9 +189,10 @@ impl Conv {
                     unfold(&self.window, px.get(), self.channels, g * cg..(g + 1) * cg, span, matrix.ptr());
                     Mat::row_major(matrix.ptr().cast_const(), n)
                 };
+                let row = span.image * self.out_channels + g * og;
                 if span.images == 1 {
                     let q = Gemm { c_row: plane as isize, ..Gemm::new(og, n, depth, w, b, to) };
-                    q.run();
+                    q.run_parts(&|p| done(Patch { row: row + p.row, col: span.first + p.col, ..p }));
                 } else {
                     let out = Scratch::<C>::new(og * n);
                     Gemm::new(og, n, depth, w, b, out.ptr()).run();
@@ -184,6 +202,8 @@ impl Conv {
                             std::ptr::copy_nonoverlapping(out.ptr().add(o * n + i * plane), dst, plane);
                         }
                     }
+                    (0..span.images)
+                        .for_each(|i| done(Patch { row: row + i * self.out_channels, rows: og, col: 0, cols: plane }));
                 }
             }
         };
@@ -200,7 +220,7 @@ impl Conv {
             return None;
         } else if self.is_winograd::<f32>() {
             ("winograd", Form::Winograd, winograd::packed_sizes(self))
-        } else if const { ir::is_linked(STRIPS) } && packed_conv::admits(self) {
+        } else if self.is_stripped() {
             let (_, og) = self.group();
             ("strips", Form::Strips, [self.groups, self.depth(), og])
         } else {
@@ -220,13 +240,20 @@ impl Conv {
 
     /// `y = weight * x` with a weight from [`Conv::prepacked`].
     pub fn forward_prepacked(&self, x: &[f32], weight: &Prepacked, y: &mut [f32]) {
+        self.forward_prepacked_then(x, weight, y, &|_| {});
+    }
+
+    /// [`Conv::forward_prepacked`], with parts of the result handed over as by [`Conv::forward_then`].
+    pub fn forward_prepacked_then(&self, x: &[f32], weight: &Prepacked, y: &mut [f32], done: &(dyn Fn(Patch) + Sync)) {
         self.check(x.len(), self.out_channels * self.depth(), y.len());
         let (x, y) = (x.as_ptr(), y.as_mut_ptr());
         // SAFETY: lengths were checked.
         unsafe {
             match weight.0 {
-                Form::Winograd if const { ir::is_linked(WINOGRAD) } => winograd::forward_packed(self, x, &weight.1, y),
-                Form::Strips if const { ir::is_linked(STRIPS) } => packed_conv::forward(self, x, &weight.1, y),
+                Form::Winograd if const { ir::is_linked(WINOGRAD) } => {
+                    winograd::forward_packed(self, x, &weight.1, y, done);
+                }
+                Form::Strips if const { ir::is_linked(STRIPS) } => packed_conv::forward(self, x, &weight.1, y, done),
                 _ => ir::unlinked(self.algorithm::<f32>()),
             }
         }
@@ -371,7 +398,7 @@ impl Conv {
     }
 }
 
-fn is_f32<E: 'static>() -> bool {
+pub(super) fn is_f32<E: 'static>() -> bool {
     std::any::TypeId::of::<E>() == std::any::TypeId::of::<f32>()
 }
 

@@ -54,6 +54,30 @@ fn check(q: &Conv, noise: &mut Noise, what: &str) {
     check_within(q, noise, 2e-5, what);
 }
 
+/// How often each element of a result was handed over.
+struct Parts {
+    columns: usize,
+    seen: std::sync::Mutex<Vec<u8>>,
+}
+
+impl Parts {
+    fn new(q: &Conv) -> Parts {
+        let columns = q.window.output_len();
+        Parts { columns, seen: std::sync::Mutex::new(vec![0; q.batch * q.out_channels * columns]) }
+    }
+    fn add(&self, p: Patch) {
+        let mut seen = self.seen.lock().unwrap();
+        for row in p.row..p.row + p.rows {
+            let first = row * self.columns + p.col;
+            seen[first..first + p.cols].iter_mut().for_each(|n| *n += 1);
+        }
+    }
+    /// Every element once.
+    fn check(&self, what: &str) {
+        assert!(self.seen.lock().unwrap().iter().all(|&n| n == 1), "{what}: parts");
+    }
+}
+
 /// `off` is what the sums may be off by; gradients of weights sum over more.
 fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
     let x = noise.f32s(q.batch * q.channels * q.window.input_len());
@@ -66,12 +90,16 @@ fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
         want_dw[k] += dy[o] as f64 * x[i] as f64;
     });
     let mut y = vec![9f32; dy.len()];
-    q.forward(&x, &w, &mut y);
+    let parts = Parts::new(q);
+    q.forward_then(&x, &w, &mut y, &|p| parts.add(p));
     assert_close(&y, &want_y, off, &format!("{what} forward {q:?}"));
+    parts.check(what);
     if let Some(weight) = q.prepacked(&Literal::new([w.len()], &w).unwrap()) {
         y.fill(9.0);
-        q.forward_prepacked(&x, &weight, &mut y);
+        let parts = Parts::new(q);
+        q.forward_prepacked_then(&x, &weight, &mut y, &|p| parts.add(p));
         assert_close(&y, &want_y, off, &format!("{what} prepacked {q:?}"));
+        parts.check(what);
     }
     let mut dx = vec![9f32; x.len()];
     q.grad_input(&dy, &w, &mut dx);
@@ -164,10 +192,16 @@ fn prepacked_weights() {
         (1, 64, 256, [9, 9], [3, 3], [1, 1], [(0, 0), (4, 4)], [2, 2]),
         (2, 75, 230, [6, 21], [2, 4], [1, 3], [(1, 0), (2, 1)], [1, 1]),
         (1, 600, 300, [5, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
+        // Small planes: several parts of the sums, windows of one element, channels that fill no vector.
+        (1, 800, 50, [7, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
+        (2, 90, 40, [3, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
+        (1, 260, 70, [7, 5], [3, 3], [2, 1], [(1, 1), (1, 1)], [1, 1]),
     ] {
         let window = Window::new(&input, &kernel, &stride, &pad, &dilation);
         let q = Conv { batch: 2, channels: groups * channels, out_channels: groups * outputs, groups, window };
-        assert!(q.prepacked(&Literal::zeros(ir::DType::F32, [q.out_channels * q.depth()])).is_some());
+        // How small planes are computed depends on the width of vectors.
+        let is_packed = q.prepacked(&Literal::zeros(ir::DType::F32, [q.out_channels * q.depth()])).is_some();
+        assert!(is_packed || q.window.output_len() < 50);
         check_within(&q, &mut noise, 5e-5, "prepacked");
     }
 }
@@ -185,6 +219,21 @@ fn depthwise_windows() {
         let (groups, many) = (noise.range(2, 5), noise.range(1, 2));
         let q = Conv { batch: noise.range(1, 3), channels: groups, out_channels: groups * many, groups, window };
         check(&q, &mut noise, "depthwise");
+    }
+}
+
+/// The usual depthwise windows: lines narrower and wider than a vector, odd sizes, more channels than one turn has.
+#[test]
+fn depthwise_lines() {
+    let mut noise = Noise::new(18);
+    for round in 0..36 {
+        let (k, stride) = ([3, 5, 7][round % 3], 1 + round / 3 % 2);
+        let input = [noise.range(1, 20) + k, if round % 4 < 2 { noise.range(1, 9) } else { noise.range(10, 45) } + k];
+        let pads = [0, 1].map(|_| (noise.range(0, k - 1), noise.range(0, k)));
+        let window = Window::new(&input, &[k, k], &[stride; 2], &pads, &[1, 1]);
+        let channels = noise.range(2, 40);
+        let q = Conv { batch: noise.range(1, 2), channels, out_channels: channels, groups: channels, window };
+        check(&q, &mut noise, "lines");
     }
 }
 

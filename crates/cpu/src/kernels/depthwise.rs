@@ -2,13 +2,15 @@
 //!
 //! A plane is copied between zeros; then sums over its windows are vectors of neighboring outputs, a
 //! few lines at a time. The gradient of the input is the same with taps in reverse order and as many
-//! zeros between the elements as a stride skips. Where windows have three dimensions, or strides that
+//! zeros between the elements as a stride skips. The usual windows of `f32` have kernels of their own
+//! ([`super::depthwise_lines`]). Where windows have three dimensions, or strides that
 //! vectors cannot follow, rows are added tap by tap.
 
 #![allow(unsafe_code)]
 
-use super::conv::Conv;
-use super::gemm::{Float, PlaneOf};
+use super::conv::{Conv, is_f32};
+use super::depthwise_lines::Lines;
+use super::gemm::{Float, Patch, PlaneOf};
 use super::scratch::Scratch;
 use super::window::Window;
 use crate::pool::{self, Shared};
@@ -94,6 +96,8 @@ impl Frame {
 const LANES: usize = 16;
 /// Elements of the planes that a task computes.
 const TASK: usize = 1 << 14;
+/// Tasks that planes are cut into at least.
+const TASKS: usize = 8;
 /// Lines that are summed at a time.
 const LINES: usize = 4;
 
@@ -339,13 +343,27 @@ unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E
     });
 }
 
-/// Forward.
+/// Forward; `done` is called for channels that are complete.
 ///
 /// # Safety
 /// Arrays of the sizes that `q` says.
-pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, y: *mut E) {
-    // SAFETY: the caller's promise.
-    unsafe { run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y) }
+pub(crate) unsafe fn forward<E: Float>(
+    q: &Conv,
+    x: *const E,
+    weight: *const E,
+    y: *mut E,
+    done: &(dyn Fn(Patch) + Sync),
+) {
+    // SAFETY: the caller's promise; the elements are f32 where lines are.
+    unsafe {
+        match Lines::forward(q).filter(|_| is_f32::<E>()) {
+            Some(lines) => run_lines(q, &lines, x.cast(), weight.cast(), y.cast(), done),
+            None => {
+                run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y);
+                done(Patch { row: 0, rows: q.batch * q.out_channels, col: 0, cols: q.window.output_len() });
+            }
+        }
+    }
 }
 
 /// Gradient of the input.
@@ -353,8 +371,45 @@ pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, 
 /// # Safety
 /// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn grad_input<E: Float>(q: &Conv, dy: *const E, weight: *const E, dx: *mut E) {
-    // SAFETY: the caller's promise.
-    unsafe { run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut()) }
+    // SAFETY: the caller's promise; the elements are f32 where lines are.
+    unsafe {
+        match Lines::backward(q).filter(|_| is_f32::<E>()) {
+            Some(lines) => run_lines(q, &lines, dy.cast(), weight.cast(), dx.cast(), &|_| {}),
+            None => run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut()),
+        }
+    }
+}
+
+/// Sums over windows of all planes.
+unsafe fn run_lines(
+    q: &Conv,
+    lines: &Lines,
+    x: *const f32,
+    taps: *const f32,
+    y: *mut f32,
+    done: &(dyn Fn(Patch) + Sync),
+) {
+    let (x, taps, y) = (Shared::new(x.cast_mut()), Shared::new(taps.cast_mut()), Shared::new(y));
+    let (size_in, size_out) = lines.sizes();
+    let units = q.batch * q.channels;
+    // Whole turns; tasks enough for some threads.
+    let each = (TASK / size_out).min(units / TASKS).max(1).next_multiple_of(lines.turn());
+    pool::parallel_for(units.div_ceil(each), &|task| {
+        let room = lines.room();
+        let end = units.min((task + 1) * each);
+        let mut unit = task * each;
+        while unit < end {
+            // The planes of a turn have taps that lie together.
+            let count = lines.turn().min(end - unit).min(q.channels - unit % q.channels);
+            // SAFETY: the caller's promise; each task writes its own planes.
+            unsafe {
+                let (x, y) = (x.get().add(unit * size_in), y.get().add(unit * size_out));
+                lines.run(count, x, taps.get().add(unit % q.channels * q.window.kernel_len()), y, &room);
+            }
+            done(Patch { row: unit, rows: count, col: 0, cols: size_out });
+            unit += count;
+        }
+    });
 }
 
 /// Gradient of the weight.

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
+use super::gemm::Patch;
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
@@ -141,12 +142,12 @@ unsafe fn pack(s: &Shape, w: *const f32, place: impl Fn(usize, usize, usize) -> 
 ///
 /// # Safety
 /// [`admits`] holds, and all lengths are those of the convolution.
-pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32) {
+pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let s = Shape::new(c);
     // SAFETY: the caller's promise.
     unsafe {
         let packed = pack(&s, w, |o, c, k| (o * s.inputs + c) * s.taps() + k);
-        run(&s, c.batch, x, packed.ptr(), y);
+        run(&s, c.batch, x, packed.ptr(), y, done);
     }
 }
 
@@ -159,11 +160,11 @@ pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mu
     // SAFETY: the caller's promise.
     unsafe {
         let packed = pack(&s, w, |o, c, k| (c * s.outputs + o) * s.taps() + s.taps() - 1 - k);
-        run(&s, c.batch, dy, packed.ptr(), dx);
+        run(&s, c.batch, dy, packed.ptr(), dx, &|_| {});
     }
 }
 
-unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32) {
+unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let (px, pw, py) = (Shared::new(x.cast_mut()), Shared::new(w.cast_mut()), Shared::new(y));
     let [lines, len] = s.padded();
     let images = batch * s.groups;
@@ -176,6 +177,7 @@ unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32
                 s.pad_image(px.get().add(n * s.inputs * s.from[0] * s.from[1]), padded.ptr());
                 let to = py.get().add(n * s.outputs * s.to[0] * s.to[1]);
                 image(s, padded.ptr(), pw.get().add(n % s.groups * s.weights()), to);
+                done(Patch { row: n * s.outputs, rows: s.outputs, col: 0, cols: s.to[0] * s.to[1] });
             }
         }
     });

@@ -7,7 +7,9 @@
 pub mod attention;
 pub mod conv;
 mod depthwise;
+mod depthwise_lines;
 mod direct;
+pub mod epilogue;
 pub mod gemm;
 pub mod int_conv;
 mod int_depthwise;

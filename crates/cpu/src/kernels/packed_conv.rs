@@ -1,7 +1,7 @@
 //! Convolutions of large weights that are packed beforehand, their output channels as the vectors of
 //! a product: windows are laid out in strips of a few neighbors of an output row, which a tile of the
-//! product takes as its rows. All threads lay out together, and each then reads its own share
-//! of the weights, once.
+//! product takes as its rows. Windows of one element need no laying out. All threads lay out together, and each then
+//! takes its own panels of the weights.
 //!
 //! Weights that stay in cache are better where they lie ([`super::conv`]): there the neighbors are the
 //! vectors, and results are written in longer pieces.
@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
-use super::gemm::{Left, Mat, Packed, Target};
+use super::gemm::{Left, Mat, Packed, Patch, Target, transpose8};
 use super::scratch::Scratch;
 use super::window::Window;
 use crate::pool::{self, Shared};
@@ -25,14 +25,27 @@ const OUTPUTS_MIN: usize = 16;
 const DEPTH_MIN: usize = 512;
 /// Bytes of a group's weights from which on it matters that they are read once, and in order.
 const LARGE: usize = 512 * 1024;
+/// Steps of a sum that take as long as writing it where it belongs.
+const TURN_STEPS: usize = 20;
+/// The hundredths of the time of the other way that are a gain.
+const GAIN: usize = 97;
+/// Steps of sums that are taken at a time: so much of a panel stays in cache for all positions.
+const STEPS: usize = 768;
 /// Elements that are laid out together for all threads.
 const TOGETHER: usize = 1 << 20;
 
 /// Whether a convolution is of the kind that is computed here.
 pub(crate) fn admits(c: &Conv) -> bool {
     let s = Shape::new(c);
+    if s.width < WIDTH_MIN || s.outputs < OUTPUTS_MIN {
+        return false;
+    }
+    let lanes = Packed::lanes();
+    // Steps of tiles with the positions as vectors, and with the channels; these are turned afterwards.
+    let straight = s.width.next_multiple_of(lanes) * s.outputs * s.depth;
+    let turned = s.width * s.outputs.next_multiple_of(lanes) * (s.depth + TURN_STEPS);
     let is_large = s.depth >= DEPTH_MIN && s.depth * s.outputs * size_of::<f32>() >= LARGE;
-    is_large && s.width >= WIDTH_MIN && s.outputs >= OUTPUTS_MIN
+    is_large || s.window.is_pointwise() && turned < straight / 100 * GAIN
 }
 
 /// The weights `w[outputs, channels of a group, kernel…]` as [`forward`] takes them.
@@ -62,70 +75,145 @@ struct Shape<'a> {
 impl Shape<'_> {
     fn new(c: &Conv) -> Shape<'_> {
         let (window, channels) = (&c.window, c.channels / c.groups);
-        let rows = window.output[0] * window.output[1];
         let depth = channels * window.kernel_len();
-        Shape { window, channels, outputs: c.out_channels / c.groups, depth, rows, width: window.output[2] }
-    }
-    /// The strips of an output row.
-    fn strips(&self) -> impl Iterator<Item = Range<usize>> {
-        let (width, count) = (self.width, self.width.div_ceil(Packed::strip()));
-        (0..count).map(move |i| width * i / count..width * (i + 1) / count)
+        // Single elements need not be cut by rows.
+        let (rows, width) = match window.is_pointwise() {
+            true => (1, window.output_len()),
+            false => (window.output[0] * window.output[1], window.output[2]),
+        };
+        Shape { window, channels, outputs: c.out_channels / c.groups, depth, rows, width }
     }
     /// Lays out output row `row` of the planes `x`: its strips one after the other.
     unsafe fn lay_out(&self, x: *const f32, row: usize, to: *mut f32) {
-        for strip in self.strips() {
+        for strip in (0..self.strips_of_row()).map(|i| self.strip(i)) {
             // SAFETY: the caller's promise; as many elements as the strip has windows of `depth`.
             unsafe { lay_out(self.window, x, self.channels, row, &strip, to.add(strip.start * self.depth)) };
         }
     }
-    /// Multiplies output rows that were laid out with a panel of group `g`; `y` is where the group's
+    /// The positions of a strip, which does not cross the end of a row unless windows are single elements.
+    fn strip(&self, i: usize) -> Range<usize> {
+        let (each, row) = (self.strips_of_row(), i / self.strips_of_row());
+        let within = self.width * (i % each) / each..self.width * (i % each + 1) / each;
+        row * self.width + within.start..row * self.width + within.end
+    }
+    fn strips_of_row(&self) -> usize {
+        self.width.div_ceil(Packed::strip())
+    }
+    /// Multiplies strips that were laid out from position `first` on with a panel of group `g`; `y` is where the group's
     /// first channel begins.
-    unsafe fn multiply(&self, u: &Packed, g: usize, panel: usize, rows: Range<usize>, left: *const f32, y: *mut f32) {
+    unsafe fn multiply(
+        &self,
+        u: &Packed,
+        g: usize,
+        panel: usize,
+        strips: Range<usize>,
+        (left, first): (*const f32, usize),
+        y: *mut f32,
+    ) {
         let plane = (self.rows * self.width) as isize;
-        for (i, row) in rows.enumerate() {
-            for strip in self.strips() {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let p = left.add((i * self.width + strip.start) * self.depth);
-                    let to = Target { p: y.add(row * self.width + strip.start), row: 1, col: plane };
-                    u.multiply(g, panel, Left { p, m: strip.len(), row: 0 }, to);
+        for strip in strips.map(|i| self.strip(i)) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let left = Left { p: left.add((strip.start - first) * self.depth), m: strip.len(), row: 0 };
+                u.multiply(g, panel, left, Target { p: y.add(strip.start), row: 1, col: plane });
+            }
+        }
+    }
+    /// The same for windows of one element, where they lie in `x`: some steps of all sums at a time, which are turned when
+    /// they are complete.
+    unsafe fn multiply_points(
+        &self,
+        u: &Packed,
+        g: usize,
+        panel: usize,
+        strips: Range<usize>,
+        x: *const f32,
+        y: *mut f32,
+    ) {
+        let (first, channels) = u.panel(panel);
+        let (plane, wide) = (self.rows * self.width, channels.next_multiple_of(Packed::lanes()));
+        let all = self.strip(strips.start).start..self.strip(strips.end - 1).end;
+        let sums = Scratch::<f32>::new(all.len() * wide);
+        let parts = self.depth.div_ceil(STEPS);
+        // SAFETY: the caller's promise; there is room for all positions.
+        unsafe {
+            for part in 0..parts {
+                let steps = self.depth * part / parts..self.depth * (part + 1) / parts;
+                for strip in strips.clone().map(|i| self.strip(i)) {
+                    let left = Left { p: x.add(steps.start * plane + strip.start), m: strip.len(), row: 0 };
+                    let to = sums.ptr().add((strip.start - all.start) * wide);
+                    u.multiply_steps(g, panel, steps.clone(), (left, plane), to);
                 }
+            }
+            turn(sums.ptr(), all.len(), wide, channels, y.add(first * plane + all.start), plane);
+        }
+    }
+}
+
+/// Writes sums `[positions, wide]` as `channels` rows, `plane` apart.
+unsafe fn turn(sums: *const f32, positions: usize, wide: usize, channels: usize, to: *mut f32, plane: usize) {
+    for (i, c) in (0..positions).step_by(8).flat_map(|i| (0..channels).step_by(8).map(move |c| (i, c))) {
+        let (m, n) = (8.min(positions - i), 8.min(channels - c));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, to) = (sums.add(i * wide + c), to.add(c * plane + i));
+            if m == 8 && n == 8 {
+                transpose8(from, wide as isize, to, plane);
+                continue;
+            }
+            for (a, b) in (0..n).flat_map(|b| (0..m).map(move |a| (a, b))) {
+                *to.add(b * plane + a) = *from.add(a * wide + b);
             }
         }
     }
 }
 
-/// `y` from `x` and weights from [`packed`].
+/// `y` from `x` and weights from [`packed`]; `done` is called for parts that are complete.
 ///
 /// # Safety
 /// [`admits`] holds, and all lengths are those of the convolution.
-pub(crate) unsafe fn forward(c: &Conv, x: *const f32, u: &Packed, y: *mut f32) {
+pub(crate) unsafe fn forward(c: &Conv, x: *const f32, u: &Packed, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let s = Shape::new(c);
     let each = s.width * s.depth;
     let (px, py) = (Shared::new(x.cast_mut()), Shared::new(y));
     let (size_in, plane) = (s.window.input_len(), s.rows * s.width);
-    // The first planes of an image's group.
-    let from = |image: usize, g: usize| px.get().wrapping_add((image * c.channels + g * s.channels) * size_in);
-    let to = |image: usize, g: usize| py.get().wrapping_add((image * c.out_channels + g * s.outputs) * plane);
-    let high = (TOGETHER / each).clamp(1, s.rows);
-    let left = Scratch::<f32>::new(high * each);
-    let left = Shared::new(left.ptr());
+    let is_laid_out = !s.window.is_pointwise();
+    let high = if is_laid_out { (TOGETHER / each).clamp(1, s.rows) } else { s.rows };
+    let room = Scratch::<f32>::new(if is_laid_out { high * each } else { 0 });
+    let room = Shared::new(room.ptr());
     for (image, g) in (0..c.batch).flat_map(|image| (0..c.groups).map(move |g| (image, g))) {
+        // The first planes of an image's group.
+        let from = px.get().wrapping_add((image * c.channels + g * s.channels) * size_in);
+        let from = Shared::new(from);
+        let channel = image * c.out_channels + g * s.outputs;
         for first in (0..s.rows).step_by(high) {
             let count = high.min(s.rows - first);
-            // SAFETY: the caller's promise; tasks have rows of their own.
-            pool::parallel_for(count, &|i| unsafe {
-                s.lay_out(from(image, g), first + i, left.get().add(i * each));
-            });
+            if is_laid_out {
+                // SAFETY: the caller's promise; tasks have rows of their own.
+                pool::parallel_for(count, &|i| unsafe {
+                    s.lay_out(from.get(), first + i, room.get().add(i * each));
+                });
+            }
+            let strips = first * s.strips_of_row()..(first + count) * s.strips_of_row();
             // Two tasks a panel: they run at the same time, and divide evenly.
             pool::parallel_for(2 * u.panels(), &|task| {
-                let half = task % 2;
-                let (start, end) = (count * half / 2, count * (half + 1) / 2);
-                // SAFETY: the caller's promise; tasks have rows or channels of their own.
-                unsafe {
-                    let left = left.get().add(start * each);
-                    s.multiply(u, g, task / 2, first + start..first + end, left, to(image, g));
+                let at = |half: usize| strips.start + strips.len() * half / 2;
+                let own = at(task % 2)..at(task % 2 + 1);
+                if own.is_empty() {
+                    return;
                 }
+                // SAFETY: the caller's promise; tasks have positions or channels of their own.
+                unsafe {
+                    let y = py.get().add(channel * plane);
+                    if is_laid_out {
+                        s.multiply(u, g, task / 2, own.clone(), (room.get().cast_const(), first * s.width), y);
+                    } else {
+                        s.multiply_points(u, g, task / 2, own.clone(), from.get().cast_const(), y);
+                    }
+                }
+                let (row, rows) = u.panel(task / 2);
+                let (col, end) = (s.strip(own.start).start, s.strip(own.end - 1).end);
+                done(Patch { row: channel + row, rows, col, cols: end - col });
             });
         }
     }

@@ -14,7 +14,7 @@ mod tiles;
 mod transforms;
 
 use super::conv::Conv;
-use super::gemm::{Gemm, Left, Mat, Packed, Target};
+use super::gemm::{Gemm, Left, Mat, Packed, Patch, Target};
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use std::ops::Range;
@@ -113,14 +113,14 @@ impl Shape {
 ///
 /// # Safety
 /// [`admits`] holds, and all lengths are those of the convolution.
-pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32) {
+pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let s = Shape::new(c);
     let u = Scratch::<f32>::new(s.transformed_len());
     // SAFETY: the caller's promise.
     unsafe {
         s.transform(&s.filters(), w, u.ptr());
         let u = Transformed::Plain(Shared::new(u.ptr()));
-        if s.is_four() { run::<Four>(&s, x, u, y) } else { run::<Two>(&s, x, u, y) }
+        if s.is_four() { run::<Four>(&s, x, u, y, done) } else { run::<Two>(&s, x, u, y, done) }
     }
 }
 
@@ -151,10 +151,10 @@ pub(crate) unsafe fn packed(c: &Conv, w: *const f32) -> Packed {
 ///
 /// # Safety
 /// As for [`forward`].
-pub(crate) unsafe fn forward_packed(c: &Conv, x: *const f32, u: &Packed, y: *mut f32) {
+pub(crate) unsafe fn forward_packed(c: &Conv, x: *const f32, u: &Packed, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let (s, u) = (Shape::new(c), Transformed::Packed(u));
     // SAFETY: the caller's promise.
-    unsafe { if s.is_four() { run::<Four>(&s, x, u, y) } else { run::<Two>(&s, x, u, y) } }
+    unsafe { if s.is_four() { run::<Four>(&s, x, u, y, done) } else { run::<Two>(&s, x, u, y, done) } }
 }
 
 /// Transformed filters.
@@ -176,7 +176,7 @@ pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mu
     unsafe {
         s.transform(&s.reversed_filters(), w, u.ptr());
         let u = Transformed::Plain(Shared::new(u.ptr()));
-        if s.is_four() { run::<Four>(&s, dy, u, dx) } else { run::<Two>(&s, dy, u, dx) }
+        if s.is_four() { run::<Four>(&s, dy, u, dx, &|_| {}) } else { run::<Two>(&s, dy, u, dx, &|_| {}) }
     }
 }
 
@@ -264,7 +264,7 @@ unsafe fn channels(x: *mut f32, image: usize, first: usize, all: usize, plane: u
 }
 
 /// A convolution by transformed filters; see [`forward`].
-unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: Transformed, y: *mut f32) {
+unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: Transformed, y: *mut f32, done: &(dyn Fn(Patch) + Sync)) {
     let (cut, count) = (Cut::new::<F>(s), F::N * F::N);
     let width = cut.span * cut.to.tiles;
     let room = |channels: usize| Scratch::<f32>::new(count * products(std::ptr::null_mut(), width, channels).step);
@@ -301,7 +301,10 @@ unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: Transformed, y: *mut f32) 
         cut.each::<F>(&span, s.outputs, &|o, image, rows, at, room| unsafe {
             let m = of_m();
             let m = Products { p: m.p.add(at * m.row + o), ..m };
+            let lines = rows.start * F::M..(rows.end * F::M).min(s.to[0]);
+            let (row, count) = (image * s.outputs + o, BLOCK.min(s.outputs - o));
             F::OUTPUT(&cut.to, m, rows, room, channels(py.get(), image, o, s.outputs, to));
+            done(Patch { row, rows: count, col: lines.start * s.to[1], cols: lines.len() * s.to[1] });
         });
     }
 }

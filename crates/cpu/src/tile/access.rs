@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use crate::kernels::gemm::transpose8;
-use crate::vmath::dispatch;
+use crate::vmath::{convert, copy, dispatch};
+use ir::DType;
 pub use passes::Address as Spot;
 use smallvec::SmallVec;
 
@@ -155,23 +156,33 @@ impl Access {
         }
     }
 
-    /// True if [`Access::sum_rows`] serves: elements of 4 bytes, rows beside each other, one distance along a row.
-    pub fn is_summed_down(&self) -> bool {
-        self.size == 4 && self.inner.len() == 1 && matches!(self.outer.last(), Some((_, 4))) && self.is_transposed()
+    /// True if [`Access::sum_rows`] serves: floats, rows beside each other, one distance along a row.
+    pub fn is_summed_down(&self, dtype: DType) -> bool {
+        let is_beside = self.outer.last().is_some_and(|&(_, apart)| apart == self.size as isize);
+        let is_float = matches!(dtype, DType::F32 | DType::F64 | DType::BF16 | DType::F16);
+        is_float && is_beside && self.inner.len() == 1 && self.is_transposed()
     }
 
     /// The sums of the window's rows, in `f64`: a stretch of rows at a time, whose elements lie together.
     ///
     /// # Safety
-    /// As for [`Access::read`]; elements are `f32`, and `sums` has room for one a row.
-    pub unsafe fn sum_rows(&self, bases: Bases, at: Window, sums: *mut f32) {
+    /// As for [`Access::read`]; elements are of `dtype`, and `sums` has room for one a row: of `f64` for `f64`, else of
+    /// `f32`.
+    pub unsafe fn sum_rows(&self, bases: Bases, at: Window, dtype: DType, sums: *mut u8) {
         let (Some(&(rows, _)), Some(&(_, step))) = (self.outer.last(), self.inner.first()) else { return };
         let mut r = 0;
         while r < at.h {
             let run = (rows - (at.r + r) % rows).min(at.h - r);
             let first = self.first(bases, Window { r: at.r + r, ..at });
             // SAFETY: the caller's promise.
-            unsafe { sum_down(first, step, at.w, run, sums.add(r)) };
+            unsafe {
+                match dtype {
+                    DType::F64 => sum_down_f64(first, step, at.w, run, sums.add(8 * r)),
+                    DType::BF16 => sum_down_bf16(first, step, at.w, run, sums.add(4 * r)),
+                    DType::F16 => sum_down_f16(first, step, at.w, run, sums.add(4 * r)),
+                    _ => sum_down_f32(first, step, at.w, run, sums.add(4 * r)),
+                }
+            }
             r += run;
         }
     }
@@ -206,51 +217,94 @@ impl Access {
     }
 }
 
-dispatch! {
-    /// `y[i] = sum of x[i + k step]` over `count` steps, for `n` neighbors.
-    unsafe fn sum_down(x: *const u8, step: isize, count: usize, n: usize, y: *mut f32) {
-        _I => {
-            let width = if n >= 32 { 32 } else { 16 };
-            let mut i = 0;
-            while i < n {
-                // The last strip reaches back over the one before it, rather than to be narrow.
-                let at = if n >= width { i.min(n - width) } else { i };
-                let (x, y) = (x.wrapping_add(4 * at), y.add(at));
-                match n {
-                    32.. => sum_strip::<32>(x, step, count, y),
-                    16.. => sum_strip::<16>(x, step, count, y),
-                    _ => (0..n).for_each(|l| sum_strip::<1>(x.wrapping_add(4 * l), step, count, y.add(l))),
+/// `y[i] = sum of x[i + k step]` over `count` steps, for `n` neighbors: `$wide` is what an element is added as first.
+macro_rules! sum_down {
+    ($name:ident, $t:ty, $y:ty, $wide:expr) => {
+        dispatch! {
+            unsafe fn $name(x: *const u8, step: isize, count: usize, n: usize, y: *mut u8) {
+                _I => {
+                    let y = y.cast::<$y>();
+                    let width = if n >= 32 { 32 } else { 16 };
+                    let mut i = 0;
+                    while i < n {
+                        // The last strip reaches back over the one before it, rather than to be narrow.
+                        let at = if n >= width { i.min(n - width) } else { i };
+                        let (x, y) = (x.wrapping_add(size_of::<$t>() * at), y.add(at));
+                        match n {
+                            32.. => sum_strip::<$t, $y, 32>(x, step, count, y, $wide),
+                            16.. => sum_strip::<$t, $y, 16>(x, step, count, y, $wide),
+                            _ => (0..n).for_each(|l| {
+                                sum_strip::<$t, $y, 1>(x.wrapping_add(size_of::<$t>() * l), step, count, y.add(l), $wide)
+                            }),
+                        }
+                        i += width;
+                    }
                 }
-                i += width;
             }
         }
+    };
+}
+sum_down!(sum_down_f32, f32, f32, |x: f32| x);
+sum_down!(sum_down_f64, f64, f64, |x: f64| x);
+sum_down!(sum_down_bf16, u16, f32, convert::widen_bf16);
+sum_down!(sum_down_f16, u16, f32, convert::widen_f16);
+
+/// A float that sums are written as.
+trait Sum: Copy + Default + std::ops::Add<Output = Self> {
+    fn to_f64(self) -> f64;
+    fn from_f64(x: f64) -> Self;
+}
+impl Sum for f32 {
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn from_f64(x: f64) -> f32 {
+        x as f32
+    }
+}
+impl Sum for f64 {
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn from_f64(x: f64) -> f64 {
+        x
     }
 }
 
-/// The sums of `N` neighbors: of eight steps in `f32`, then in `f64`.
+/// The sums of `N` neighbors: of eight steps in the type of the result, then in `f64`.
 #[inline(always)]
-unsafe fn sum_strip<const N: usize>(x: *const u8, step: isize, count: usize, y: *mut f32) {
-    let at = |k: usize| x.wrapping_offset(k as isize * step).cast::<[f32; N]>();
+unsafe fn sum_strip<T: Copy, Y: Sum, const N: usize>(
+    x: *const u8,
+    step: isize,
+    count: usize,
+    y: *mut Y,
+    wide: impl Fn(T) -> Y,
+) {
+    let at = |k: usize| x.wrapping_offset(k as isize * step).cast::<[T; N]>();
     let mut sums = [0f64; N];
     // SAFETY: the caller's promise.
     unsafe {
         let mut k = 0;
         while k + 8 <= count {
-            let mut eight = [0f32; N];
-            let rows: [*const [f32; N]; 8] =
+            let mut eight = [Y::default(); N];
+            let rows: [*const [T; N]; 8] =
                 [at(k), at(k + 1), at(k + 2), at(k + 3), at(k + 4), at(k + 5), at(k + 6), at(k + 7)];
             for l in 0..N {
-                let pair = |r: usize| (*rows[r])[l] + (*rows[r + 1])[l];
+                let pair = |r: usize| wide((*rows[r])[l]) + wide((*rows[r + 1])[l]);
                 eight[l] = (pair(0) + pair(2)) + (pair(4) + pair(6));
             }
-            (0..N).for_each(|l| sums[l] += f64::from(eight[l]));
+            (0..N).for_each(|l| sums[l] += eight[l].to_f64());
             k += 8;
         }
         for k in k..count {
             let row = &*at(k);
-            (0..N).for_each(|l| sums[l] += f64::from(row[l]));
+            (0..N).for_each(|l| sums[l] += wide(row[l]).to_f64());
         }
-        (0..N).for_each(|l| *y.add(l) = sums[l] as f32);
+        (0..N).for_each(|l| *y.add(l) = Y::from_f64(sums[l]));
     }
 }
 
@@ -441,7 +495,7 @@ unsafe fn one_run<T: Copy, const OUT: bool>(p: *mut u8, step: isize, run: usize,
     unsafe {
         if step == size_of::<T>() as isize && run > 16 {
             let (from, to) = if OUT { (tile.cast_const(), p.cast::<T>()) } else { (p.cast_const().cast::<T>(), tile) };
-            std::ptr::copy_nonoverlapping(from, to, run);
+            copy::copy_bytes(from.cast(), to.cast(), run * size_of::<T>());
         } else if step == 2 * size_of::<T>() as isize {
             // A distance that the compiler knows becomes shuffles of vectors.
             (0..run).for_each(|k| swap_in::<T, OUT>(p.cast::<T>().wrapping_add(2 * k), tile.add(k)));

@@ -6,6 +6,7 @@
 use super::lane::{Lane, linked};
 use crate::vmath::{dispatch, f32s, f64s};
 use ir::{DType, Element, Monoid};
+use std::any::TypeId;
 
 /// Reduces `n` elements at `x` to one at `y`, of the same lane.
 type One = unsafe fn(x: *const u8, y: *mut u8, n: usize);
@@ -247,13 +248,16 @@ pub struct Wide {
     pub columns: Columns,
 }
 
-/// Rows that are combined among themselves before the accumulators are touched.
-const ROWS: usize = 8;
+/// Rows that are combined among themselves before the accumulators are touched. Tiles begin at multiples of it, so a sum
+/// is the same in every loop that it is a part of.
+pub const ROWS: usize = 8;
+/// Elements of a total that are combined among themselves, for the same reason.
+pub const POINTS: usize = 1024;
 
 /// Combines rows into accumulators. Some rows are combined by `start` and `join` first, and that is taken `into` an
 /// accumulator.
 #[inline(always)]
-unsafe fn combine_columns<T: Copy, M: Copy, W: Copy>(
+unsafe fn combine_columns<T: Copy, M: Copy, W: Copy + 'static>(
     (x, acc): (*const u8, *mut u8),
     (rows, n, apart): (usize, usize, usize),
     start: impl Fn(T) -> M,
@@ -265,15 +269,20 @@ unsafe fn combine_columns<T: Copy, M: Copy, W: Copy>(
     let (x, acc) = (x.cast::<T>(), acc.cast::<W>());
     // SAFETY: the caller's promise.
     unsafe {
-        if n == 1 && apart == 1 {
+        // Integers have the same sum in every order.
+        if n == 1 && apart == 1 && TypeId::of::<W>() == TypeId::of::<i64>() {
             *acc = (0..rows).fold(*acc, |a, r| into(a, start(*x.add(r))));
             return;
         }
         if n < BESIDE {
-            for r in 0..rows {
-                for i in 0..n {
-                    *acc.add(i) = into(*acc.add(i), start(*x.add(r * apart + i)));
+            for first in (0..if n == 0 { 0 } else { rows }).step_by(ROWS) {
+                let (x, count) = (x.add(first * apart), ROWS.min(rows - first));
+                let mut joined = [start(*x); BESIDE];
+                (1..n).for_each(|i| joined[i] = start(*x.add(i)));
+                for r in 1..count {
+                    (0..n).for_each(|i| joined[i] = join(joined[i], *x.add(r * apart + i)));
                 }
+                (0..n).for_each(|i| *acc.add(i) = into(*acc.add(i), joined[i]));
             }
             return;
         }
@@ -448,10 +457,21 @@ impl Wide {
         }
     }
 
-    /// Combines `n` elements of a tile into one accumulator: first among themselves.
+    /// Combines `n` elements of a tile into one accumulator, some at a time.
     ///
     /// # Safety
     /// `n` elements behind `x`, one accumulator behind `acc`.
+    pub unsafe fn points(&self, x: *const u8, acc: *mut u8, n: usize) {
+        for first in (0..n).step_by(POINTS) {
+            // SAFETY: the caller's promise.
+            unsafe { self.all(x.add(first * self.lane.size()), acc, POINTS.min(n - first)) };
+        }
+    }
+
+    /// Combines `n` elements of a row into one accumulator: first among themselves.
+    ///
+    /// # Safety
+    /// As for [`Wide::points`].
     pub unsafe fn all(&self, x: *const u8, acc: *mut u8, n: usize) {
         if self.is_float() && self.monoid == Monoid::Prod {
             // SAFETY: the caller's promise.

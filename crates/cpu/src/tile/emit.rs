@@ -224,7 +224,7 @@ impl Emitter<'_> {
         if a.is_dense(self.plan.h, self.plan.w, self.plan.columns) {
             self.values[raw as usize].home = Place::Memory(a);
         } else {
-            self.instrs.push(Instr::Read { access: a, y: raw });
+            self.instrs.push(Instr::Read { access: a, dtype, y: raw });
         }
         if !is_narrow(dtype) {
             return Computed { val: raw, half: None };
@@ -293,48 +293,76 @@ impl Emitter<'_> {
         Span { by_row: self.l.dims.len() > self.l.inner, by_column: self.l.inner > 0 }
     }
 
-    /// An elementwise node of floats of 16 bits whose result is only stored, in one pass over what is stored.
+    /// An elementwise node of floats of 16 bits in one pass over them as they are stored, which also rounds. Where
+    /// another node needs `f32`, it is widened; such a pass is dropped again if none does.
     fn stored_scalar(&mut self, n: &FlatNode, args: &[u32]) -> Option<Computed> {
         let Meaning::Scalar(s) = n.op.meaning else { return None };
-        let (dtype, uses) = (n.outs[0].dtype, self.uses[self.at.len()]);
-        if Lane::stored(dtype) != Lane::Half || uses.is_read || !uses.is_stored {
+        let dtype = self.graph.ty(*n.inputs.last()?).dtype;
+        if Lane::stored(dtype) != Lane::Half {
             return None;
         }
-        let half = |e: &Self, i: usize| e.at[args[i] as usize].half.filter(|&h| e.lane(h) == Lane::Half);
-        // A number that is the same everywhere.
-        let number = |e: &Self, i: usize| {
-            let val = e.at[args[i] as usize].val;
-            let is_one = matches!(e.values[val as usize].home, Place::Const(_)) && e.lane(val) == Lane::F32;
-            is_one.then_some(val)
-        };
         let y = match (s.out, args.len()) {
             (Out::Same, 1) => {
-                let (f, x) = (functions::stored_unary(s.code, dtype)?, half(self, 0)?);
+                let (f, x) = (functions::stored_unary(s.code, dtype)?, self.half(args[0])?);
                 self.unary(f, x, Lane::Half)
             }
-            (Out::Same, 2) => {
-                let f = functions::stored_binary(s.code, dtype)?;
-                match (half(self, 0), half(self, 1)) {
-                    (Some(a), Some(b)) => self.binary("", Binary::plain(f.vv), a, b, Lane::Half),
-                    (Some(a), None) if self.span(a) != Span::ONE => {
-                        let b = number(self, 1)?;
-                        self.binary("", f, a, b, Lane::Half)
-                    }
-                    (None, Some(b)) if self.span(b) != Span::ONE => {
-                        let a = number(self, 0)?;
-                        self.binary("", f, a, b, Lane::Half)
-                    }
-                    _ => return None,
-                }
+            (Out::Same, 2) => self.stored_binary(functions::stored_binary(s.code, dtype)?, args, Lane::Half)?,
+            (Out::Bool, 2) => {
+                let val = self.stored_binary(functions::stored_compare(s.code, dtype)?, args, Lane::Bool)?;
+                return Some(Computed { val, half: None });
             }
             (Out::Select, 3) => {
-                let (a, b) = (half(self, 1)?, half(self, 2)?);
+                let (a, b) = (self.half_or_number(args[1], dtype)?, self.half_or_number(args[2], dtype)?);
                 let c = self.at[args[0] as usize].val;
                 self.select(c, a, b)
             }
             _ => return None,
         };
-        Some(Computed { val: y, half: Some(y) })
+        let is_read = self.uses[self.at.len()].is_read;
+        let val = if is_read { self.unary(lane::widen(dtype), y, Lane::F32) } else { y };
+        Some(Computed { val, half: Some(y) })
+    }
+
+    /// A step's value as floats of 16 bits.
+    fn half(&self, step: u32) -> Option<Val> {
+        self.at[step as usize].half.filter(|&h| self.lane(h) == Lane::Half)
+    }
+
+    /// A number that is the same everywhere, as `f32`.
+    fn half_number(&self, step: u32) -> Option<Val> {
+        let val = self.at[step as usize].val;
+        let is_one = matches!(self.values[val as usize].home, Place::Const(_)) && self.lane(val) == Lane::F32;
+        is_one.then_some(val)
+    }
+
+    /// A step's value as floats of 16 bits, also where it is a number.
+    fn half_or_number(&mut self, step: u32, dtype: DType) -> Option<Val> {
+        if let Some(h) = self.half(step) {
+            return Some(h);
+        }
+        let val = self.half_number(step)?;
+        let Place::Const(k) = self.values[val as usize].home else { return None };
+        let bits = Literal::scalar_f64(dtype, f32::from_bits(self.consts[k] as u32) as f64);
+        let mut bytes = [0u8; 8];
+        bytes[..2].copy_from_slice(bits.bytes());
+        self.consts.push(u64::from_ne_bytes(bytes));
+        self.values.push(Value { span: Span::ONE, lane: Lane::Half, home: Place::Const(self.consts.len() - 1) });
+        Some((self.values.len() - 1) as Val)
+    }
+
+    fn stored_binary(&mut self, f: Binary, args: &[u32], to: Lane) -> Option<Val> {
+        match (self.half(args[0]), self.half(args[1])) {
+            (Some(a), Some(b)) => Some(self.binary("", Binary::plain(f.vv), a, b, to)),
+            (Some(a), None) if self.span(a) != Span::ONE => {
+                let b = self.half_number(args[1])?;
+                Some(self.binary("", f, a, b, to))
+            }
+            (None, Some(b)) if self.span(b) != Span::ONE => {
+                let a = self.half_number(args[0])?;
+                Some(self.binary("", f, a, b, to))
+            }
+            _ => None,
+        }
     }
 
     /// An elementwise node: the vector loops of the C text in its row. Text with unknown functions is computed number
@@ -467,8 +495,7 @@ impl Emitter<'_> {
         // What a reduction over the whole loop stores are its accumulators, not the value it takes.
         for s in self.l.stores.iter().filter(|s| !is_after(self.l, s.step)) {
             let c = self.at[s.step as usize];
-            kept[c.val as usize] = true;
-            c.half.into_iter().for_each(|h| kept[h as usize] = true);
+            kept[c.half.unwrap_or(c.val) as usize] = true;
         }
         self.drop_unused(&kept);
         let (values, accumulators) = (&self.values, &self.accumulators);

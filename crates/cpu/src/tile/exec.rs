@@ -163,8 +163,8 @@ impl Tiles {
             // their buffers.
             unsafe {
                 match instr {
-                    Instr::Read { access, y } => access.read(bases, t.at, at(*y)),
-                    Instr::ReadSum { access, y } => access.sum_rows(bases, t.at, at(*y).cast()),
+                    Instr::Read { access, y, .. } => access.read(bases, t.at, at(*y)),
+                    Instr::ReadSum { access, dtype, y } => access.sum_rows(bases, t.at, *dtype, at(*y)),
                     Instr::Write { access, x } => access.write(bases, t.at, at(*x)),
                     Instr::Unary { f, x, y, span } => f(at(*x), at(*y), span.count(h, w)),
                     Instr::Binary { f, a, b, y, .. } => t.binary(f, *a, *b, *y),
@@ -256,12 +256,12 @@ impl Accumulator {
             match self.how {
                 Gather::Rows => {
                     for r in 0..at.h {
-                        self.wide.all(x.add(r * at.w * size), acc.add((at.r - all.r + r) * 8), at.w);
+                        self.wide.points(x.add(r * at.w * size), acc.add((at.r - all.r + r) * 8), at.w);
                     }
                 }
                 Gather::Columns => (self.wide.columns)(x, acc.add((at.c - all.c) * 8), at.h, at.w, at.w),
-                Gather::Points => self.wide.all(x, acc, at.h * at.w),
-                Gather::RowValues => self.wide.all(x, acc, at.h),
+                Gather::Points => self.wide.points(x, acc, at.h * at.w),
+                Gather::RowValues => (self.wide.columns)(x, acc, at.h, 1, 1),
             }
         }
     }

@@ -155,10 +155,11 @@ float_loops!(unary_f64, binary_f64, f64s, f64);
 #[cfg(target_arch = "x86_64")]
 mod stored {
     use super::*;
-    use crate::vmath::halves::{Brain, Half, binary, is_available, unary, with_number};
+    use crate::vmath::halves::{Brain, Half, binary, compare, compare_number, is_available, unary, with_number};
+    use std::arch::x86_64::{_CMP_EQ_OQ, _CMP_GE_OQ, _CMP_GT_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ};
 
     macro_rules! of_type {
-        ($unary:ident, $binary:ident, $s:ident) => {
+        ($unary:ident, $binary:ident, $compare:ident, $s:ident) => {
             fn $unary(code: &str) -> Option<F1> {
                 choose!(code, {
                     "exp({0})" => unary::<$s, f32s::Exp>,
@@ -198,16 +199,43 @@ mod stored {
                     MAX => entry!(Max),
                 })
             }
+            fn $compare(code: &str) -> Option<Binary> {
+                macro_rules! entry {
+                    ($how:ident) => {
+                        Binary {
+                            vv: compare::<$s, $how>,
+                            vs: Some(compare_number::<$s, $how, false>),
+                            sv: Some(compare_number::<$s, $how, true>),
+                        }
+                    };
+                }
+                choose!(code, {
+                    EQUAL => entry!(_CMP_EQ_OQ),
+                    UNEQUAL => entry!(_CMP_NEQ_UQ),
+                    "({0} < {1})" => entry!(_CMP_LT_OQ),
+                    "({0} <= {1})" => entry!(_CMP_LE_OQ),
+                    "({0} > {1})" => entry!(_CMP_GT_OQ),
+                    "({0} >= {1})" => entry!(_CMP_GE_OQ),
+                })
+            }
         };
     }
-    of_type!(unary_bf16, binary_bf16, Brain);
-    of_type!(unary_f16, binary_f16, Half);
+    of_type!(unary_bf16, binary_bf16, compare_bf16, Brain);
+    of_type!(unary_f16, binary_f16, compare_f16, Half);
 
     /// Of one operand.
     pub fn one(code: &str, dtype: DType) -> Option<F1> {
         match dtype {
             DType::BF16 if linked!("bf16") && is_available() => unary_bf16(code),
             DType::F16 if linked!("f16") && is_available() => unary_f16(code),
+            _ => None,
+        }
+    }
+    /// Comparisons: where one operand is a number, it is of `f32`.
+    pub fn comparison(code: &str, dtype: DType) -> Option<Binary> {
+        match dtype {
+            DType::BF16 if linked!("bf16") && is_available() => compare_bf16(code),
+            DType::F16 if linked!("f16") && is_available() => compare_f16(code),
             _ => None,
         }
     }
@@ -229,8 +257,11 @@ mod stored {
     pub fn two(_: &str, _: DType) -> Option<Binary> {
         None
     }
+    pub fn comparison(_: &str, _: DType) -> Option<Binary> {
+        None
+    }
 }
-pub use stored::{one as stored_unary, two as stored_binary};
+pub use stored::{comparison as stored_compare, one as stored_unary, two as stored_binary};
 
 /// A plain loop over two operands, compiled for each instruction set.
 macro_rules! plain2 {

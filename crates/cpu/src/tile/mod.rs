@@ -11,6 +11,7 @@ mod chain;
 mod code;
 mod combine;
 mod emit;
+mod epilogue;
 mod exec;
 mod functions;
 pub mod lane;
@@ -28,6 +29,7 @@ use lane::{F1, F3, Lane};
 use plan::Plan;
 
 pub use emit::{Homes, emit, plan, scratch_bytes};
+pub use epilogue::recognize as recognize_epilogue;
 pub use functions::{has_vector_loop, texts};
 pub use requantize::recognize as recognize_requantize;
 
@@ -78,11 +80,13 @@ enum Instr {
     /// Reads strided memory into a tile.
     Read {
         access: Access,
+        dtype: DType,
         y: Val,
     },
     /// The sum of each row of strided memory whose neighboring rows lie together.
     ReadSum {
         access: Access,
+        dtype: DType,
         y: Val,
     },
     /// Writes a tile to strided memory.

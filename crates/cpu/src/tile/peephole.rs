@@ -30,20 +30,30 @@ pub fn join(
     }
     let mut gone = vec![false; instrs.len()];
     for i in 0..instrs.len() {
-        if let Instr::Read { access, y } = &instrs[i]
-            && access.is_summed_down()
-            && lane(*y) == Lane::F32
+        if let Instr::Read { access, dtype, y } = &instrs[i]
+            && access.is_summed_down(*dtype)
             && !is_kept(*y)
-            && let Some(&(1, at)) = uses.get(*y as usize)
-            && let Instr::Rows { monoid: Monoid::Sum, y: sums, .. } = &instrs[at]
-            && lane(*sums) == Lane::F32
+            && let Some(&(1, next)) = uses.get(*y as usize)
         {
-            let joined = Instr::ReadSum { access: access.clone(), y: *sums };
-            instrs[at] = joined;
-            gone[i] = true;
-            continue;
+            // Floats of 16 bits are widened before they are added.
+            let (wide, at) = match &instrs[next] {
+                Instr::Unary { y: wide, .. } if lane(*y) == Lane::Half && lane(*wide) == Lane::F32 => {
+                    (*wide, uses.get(*wide as usize).filter(|u| u.0 == 1 && !is_kept(*wide)).map(|u| u.1))
+                }
+                _ => (*y, Some(next)),
+            };
+            if let Some(at) = at
+                && let Instr::Rows { monoid: Monoid::Sum, x, y: sums, .. } = &instrs[at]
+                && x.val == wide
+            {
+                let joined = Instr::ReadSum { access: access.clone(), dtype: *dtype, y: *sums };
+                gone[next] = at != next;
+                instrs[at] = joined;
+                gone[i] = true;
+                continue;
+            }
         }
-        if let Instr::Read { access, y } = &instrs[i]
+        if let Instr::Read { access, y, .. } = &instrs[i]
             && let Some(apart) = access.row_distance()
             && !is_kept(*y)
             && let Some(&(1, at)) = uses.get(*y as usize)

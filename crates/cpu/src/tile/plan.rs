@@ -1,19 +1,25 @@
 //! How a loop is cut into tiles and tasks: by the sizes and the work alone, never by the number of
-//! threads, so that results do not depend on it.
+//! threads, so that results do not depend on it. What a reduction adds up together is decided by the sizes alone, so that
+//! it does not depend on what else the loop computes either.
 
 use super::access::{Access, Window};
+use super::combine::{POINTS, ROWS};
 use passes::{Along, Loop, Step};
 
 /// Elements a tile should have: a few registers of them fit the first-level cache.
-const TILE: usize = 1024;
+const TILE: usize = POINTS;
 /// Height and width of tiles where an operand is transposed.
 const SQUARE: (usize, usize) = (32, 64);
 /// Longest row that is reduced inside a tile.
 pub const ROW_MAX: usize = 32768;
 /// Work of a task, in simple operations on one element.
 const TASK_WORK: usize = 64 * 1024;
-/// The same for a loop whose tasks leave partial results.
-const PARTIAL_TASK_WORK: usize = 256 * 1024;
+/// Points of a task that leaves partial results.
+const PARTIAL_POINTS: usize = 32 * 1024;
+/// Loops of fewer points leave no partial results.
+const WHOLE_POINTS: usize = 48 * 1024;
+/// The widest tile of a reduction over rows that computes what it reduces.
+const COLUMNS_MAX: usize = 512;
 /// Work of reading or writing an element of a transposed operand.
 const TRANSPOSED_WORK: usize = 6;
 /// Loops with less work than this run on the calling thread: waking another costs more.
@@ -73,8 +79,9 @@ impl Plan {
         let by_column = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::Column, after: true, .. }));
         if by_column {
             // More where rows are reduced as they lie in memory, without a tile.
-            let is_plain = accesses.iter().all(|a| a.row_distance().is_some());
-            h = h.max(if is_plain && is_loaded { 16 } else { 4 });
+            let is_plain = is_loaded && accesses.iter().all(|a| a.row_distance().is_some());
+            h = h.max(if is_plain { 2 * ROWS } else { ROWS }) / ROWS * ROWS;
+            w = if is_plain { w } else { w.min(COLUMNS_MAX) };
         }
         // A reduction to one number of what lies in memory needs no room in the cache.
         let is_total = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::All, after: true, .. }));
@@ -84,7 +91,12 @@ impl Plan {
         if whole_rows {
             w = columns;
         }
-        if columns >= ROW_MIN && !is_transposed && !by_column && Plan::is_better_by_row(l, accesses, (h, w)) {
+        if columns >= ROW_MIN
+            && !is_transposed
+            && !by_column
+            && !is_total
+            && Plan::is_better_by_row(l, accesses, (h, w))
+        {
             h = 1;
         }
         let h = h.clamp(1, rows.max(1));
@@ -94,22 +106,20 @@ impl Plan {
         let walk = if is_transposed { TRANSPOSED_WORK } else { 0 };
         let per_point: usize = walk + l.steps.iter().map(|s| work(s, graph)).sum::<usize>();
         let total = per_point.saturating_mul(rows).saturating_mul(columns);
-        let tile_work = (per_point * h * w).max(1);
-        let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
         let has_partials = l.steps.iter().any(|s| matches!(s, Step::Reduce { after: true, .. }));
-        let task_work = if has_partials { PARTIAL_TASK_WORK } else { TASK_WORK };
-        let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { (task_work / tile_work).max(1) };
-        let (mut down, across) = if by_column && tiles < row_tiles * column_tiles {
-            (tiles.min(row_tiles), (tiles / row_tiles).clamp(1, column_tiles))
-        } else if tiles >= column_tiles {
-            ((tiles / column_tiles).min(row_tiles), column_tiles)
+        let (task_rows, task_columns) = if has_partials {
+            Plan::partial_task((rows, columns), (h, w), by_column)
         } else {
-            (1, tiles)
+            let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
+            let of_task = (TASK_WORK / (per_point * h * w).max(1)).max(1);
+            let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { of_task };
+            if tiles >= column_tiles {
+                ((tiles / column_tiles).min(row_tiles) * h, column_tiles * w)
+            } else {
+                (h, tiles * w)
+            }
         };
-        if by_column {
-            down = down.max(row_tiles.div_ceil(PARTIALS_MAX));
-        }
-        let (task_rows, task_columns) = ((down * h).clamp(1, rows.max(1)), (across * w).clamp(1, columns.max(1)));
+        let (task_rows, task_columns) = (task_rows.clamp(1, rows.max(1)), task_columns.clamp(1, columns.max(1)));
         Plan {
             rows,
             columns,
@@ -120,6 +130,23 @@ impl Plan {
             down: rows.div_ceil(task_rows),
             across: columns.div_ceil(task_columns),
             work: total,
+        }
+    }
+
+    /// Rows and columns of a task that leaves partial results. Where tasks lie side by side, that changes no sum over rows.
+    fn partial_task((rows, columns): (usize, usize), (h, w): (usize, usize), by_column: bool) -> (usize, usize) {
+        if rows.saturating_mul(columns) <= WHOLE_POINTS {
+            (rows, columns)
+        } else if by_column {
+            let high = PARTIAL_POINTS / columns.min(COLUMNS_MAX);
+            let high = high.max(rows.div_ceil(PARTIALS_MAX)).next_multiple_of(ROWS).min(rows);
+            let tiles = (PARTIAL_POINTS / (h * w)).max(1);
+            (high, (tiles / high.div_ceil(h)).max(1) * w)
+        } else if columns <= PARTIAL_POINTS {
+            let together = (TILE / columns).max(1);
+            (PARTIAL_POINTS / columns / together * together, columns)
+        } else {
+            (h, PARTIAL_POINTS.max(w))
         }
     }
 

@@ -33,7 +33,7 @@ pub trait Narrow: Copy + Send + Sync + 'static {
 }
 
 #[inline(always)]
-fn widen_bf16(x: u16) -> f32 {
+pub(crate) fn widen_bf16(x: u16) -> f32 {
     f32::from_bits((x as u32) << 16)
 }
 
@@ -47,7 +47,7 @@ fn narrow_bf16(x: f32) -> u16 {
 
 /// By integer arithmetic and one multiplication, in a form that vectorizes.
 #[inline(always)]
-fn widen_f16(x: u16) -> f32 {
+pub(crate) fn widen_f16(x: u16) -> f32 {
     let sign = (x as u32 & 0x8000) << 16;
     let magnitude = (x as u32 & 0x7fff) << 13;
     // The exponent is rebased by multiplying with 2^112, which also normalizes subnormals.

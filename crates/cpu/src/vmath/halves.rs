@@ -138,6 +138,40 @@ pub unsafe fn with_number<S: Stored, F: Op2<F32x16>, const FLIPPED: bool>(
     });
 }
 
+/// `y[i]` is 1 where `a[i]` compares so with `b[i]`, else 0.
+///
+/// # Safety
+/// As for [`unary`]; `y` has bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi1,bmi2")]
+pub unsafe fn compare<S: Stored, const HOW: i32>(a: *const u8, b: *const u8, y: *mut u8, n: usize) {
+    let (a, b) = (a.cast::<u16>(), b.cast::<u16>());
+    each(n, |i, m| unsafe {
+        let is = _mm512_cmp_ps_mask::<HOW>(S::load(a.add(i), m).0, S::load(b.add(i), m).0);
+        _mm_mask_storeu_epi8(y.add(i).cast(), m, _mm_maskz_set1_epi8(is, 1));
+    });
+}
+
+/// The same with one `f32` on the right, or, flipped, on the left.
+///
+/// # Safety
+/// As for [`compare`]; one `f32` behind the other pointer.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi1,bmi2")]
+pub unsafe fn compare_number<S: Stored, const HOW: i32, const FLIPPED: bool>(
+    a: *const u8,
+    b: *const u8,
+    y: *mut u8,
+    n: usize,
+) {
+    let (x, number) = if FLIPPED { (b, a) } else { (a, b) };
+    let x = x.cast::<u16>();
+    let number = unsafe { _mm512_set1_ps(*number.cast::<f32>()) };
+    each(n, |i, m| unsafe {
+        let v = S::load(x.add(i), m).0;
+        let is = if FLIPPED { _mm512_cmp_ps_mask::<HOW>(number, v) } else { _mm512_cmp_ps_mask::<HOW>(v, number) };
+        _mm_mask_storeu_epi8(y.add(i).cast(), m, _mm_maskz_set1_epi8(is, 1));
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{convert, f32s};
@@ -184,6 +218,29 @@ mod tests {
         want.iter_mut().zip(&x).for_each(|(y, x)| *y = three / x);
         let got = run(&|a, _, y| unsafe { with_number::<S, f32s::Div, true>(number, a, y, count) });
         assert!(got[..] == narrow(&want)[..count]);
+        check_compare::<H, S>(&all, &other, (&x, &z), count);
+    }
+
+    /// Comparisons with each other and with a number on both sides; NaN is among the numbers.
+    fn check_compare<H, S: Stored>(all: &[H], other: &[H], (x, z): (&[f32], &[f32]), count: usize) {
+        let half = 0.5f32;
+        let number = (&raw const half).cast::<u8>();
+        let (a, b) = (all.as_ptr().cast::<u8>(), other.as_ptr().cast::<u8>());
+        let bytes = |f: &dyn Fn(*mut u8)| {
+            let mut y = vec![7u8; count + 1];
+            f(y.as_mut_ptr());
+            assert_eq!(y.pop(), Some(7));
+            y
+        };
+        let want = |f: &dyn Fn(usize) -> bool| (0..count).map(|i| u8::from(f(i))).collect::<Vec<u8>>();
+        let got = bytes(&|y| unsafe { compare::<S, _CMP_LT_OQ>(a, b, y, count) });
+        assert!(got == want(&|i| x[i] < z[i]));
+        let got = bytes(&|y| unsafe { compare::<S, _CMP_NEQ_UQ>(a, b, y, count) });
+        assert!(got == want(&|i| x[i] != z[i]));
+        let got = bytes(&|y| unsafe { compare_number::<S, _CMP_GE_OQ, false>(a, number, y, count) });
+        assert!(got == want(&|i| x[i] >= half));
+        let got = bytes(&|y| unsafe { compare_number::<S, _CMP_GE_OQ, true>(number, a, y, count) });
+        assert!(got == want(&|i| half >= x[i]));
     }
 
     #[test]

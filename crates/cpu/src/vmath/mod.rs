@@ -1,5 +1,5 @@
 //! Vector mathematics: elementwise functions, reductions and conversions over slices, compiled
-//! for AVX-512, for AVX2 with FMA, for NEON and portably, and chosen at run time.
+//! for AVX-512, for AVX2 with FMA, for NEON, for WebAssembly's vectors and portably, and chosen at run time.
 //!
 //! - [`simd`] the vector trait; [`math`], [`trig`], [`inverse`] and [`special`] the functions on vectors;
 //! - [`f32s`] and [`f64s`] slices of floats, [`ints`] of integers, [`convert`] between types.
@@ -34,6 +34,7 @@
 
 mod coefficients;
 pub mod convert;
+pub mod copy;
 pub mod f32s;
 pub mod f64s;
 #[cfg(target_arch = "x86_64")]
@@ -46,8 +47,16 @@ pub mod neon;
 pub mod simd;
 pub mod special;
 pub mod trig;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub mod wasm;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
+
+/// The vectors of [`Level::Portable`]: what the build's target has.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub use simd::Portable as Base;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub use wasm::Simd128 as Base;
 
 pub(crate) mod loops;
 #[cfg(test)]
@@ -182,7 +191,7 @@ macro_rules! dispatch {
                 unsafe { $body }
             }
             unsafe fn portable($($arg: $t),*) $(-> $ret)? {
-                type $isa = $crate::vmath::simd::Portable;
+                type $isa = $crate::vmath::Base;
                 // SAFETY: the caller's promise, passed on.
                 unsafe { $body }
             }

@@ -1,8 +1,11 @@
-//! Max pooling of images with their channels last, found among the ops it consists of: where the
-//! greatest element of each window is, a gather from there, and a scatter back to there.
+//! Max pooling, found among the ops it consists of: where the greatest element of each window is, a gather from there,
+//! and a scatter back to there. Images with their channels last have kernels of their own; of others, the scatter
+//! becomes a gather.
 
 use crate::claims::op;
-use ir::{DType, FlatNode, Graph, Meaning, Shape, Slot};
+use crate::rewrite::rows::POOL_GRAD_FIRST;
+use ir::{DType, FlatNode, Graph, Meaning, Result, Shape, Slot};
+use passes::{Rewriter, prune};
 use rustc_hash::FxHashMap;
 
 /// What a node is of a pooling, which is known by its node `max_pool_index`.
@@ -15,12 +18,39 @@ pub enum Part {
     Back(usize, Slot),
 }
 
-/// The parts of poolings among a graph's nodes.
+/// The graph with gradients of pooling as kernels in which each element looks at the windows it is in: a scatter adds to
+/// zeros that are written before, by atomic operations.
+pub fn pool_gradients(graph: &Graph) -> Result<Option<Graph>> {
+    let is_index = |n: &FlatNode| n.op.name == op::MAX_POOL_INDEX && n.outs[0].shape.count() > 0;
+    let parts = parts_of(graph, is_index);
+    if !parts.values().any(|p| matches!(p, Part::Back(..))) {
+        return Ok(None);
+    }
+    let mut rw = Rewriter::new(graph);
+    for (i, n) in graph.nodes.iter().enumerate() {
+        let Some(&Part::Back(index, g)) = parts.get(&i) else {
+            rw.keep(n);
+            continue;
+        };
+        let attrs = graph.nodes[index].attrs.clone().with("shape", &n.outs[0].shape);
+        let inputs = [rw.at(Slot::new(index, 0)), rw.at(g)];
+        let made = rw.new.push(&POOL_GRAD_FIRST, &inputs, attrs, n.site)?;
+        rw.replace([made]);
+    }
+    Ok(Some(prune(&rw.finish())))
+}
+
+/// The parts of poolings with channels last among a graph's nodes.
 pub fn parts(graph: &Graph) -> FxHashMap<usize, Part> {
+    parts_of(graph, |n| is_index(graph, n))
+}
+
+/// The parts of poolings by the nodes that find their places.
+fn parts_of(graph: &Graph, is_index: impl Fn(&FlatNode) -> bool) -> FxHashMap<usize, Part> {
     let mut found = FxHashMap::default();
     let users = users(graph);
     let reshaped = |node: usize| users[node].iter().copied().filter(|&r| graph.nodes[r].op.name == op::RESHAPE);
-    for (i, n) in graph.nodes.iter().enumerate().filter(|(_, n)| is_index(graph, n)) {
+    for (i, n) in graph.nodes.iter().enumerate().filter(|(_, n)| is_index(n)) {
         found.insert(i, Part::Index);
         let (x, out) = (n.inputs[0], &n.outs[0].shape);
         for flat in reshaped(i) {

@@ -206,6 +206,12 @@ pub static POOL_GRAD: Op = kernel(
     &[POOL_ATTRS[0], POOL_ATTRS[1], POOL_ATTRS[2], POOL_ATTRS[3], POOL_ATTRS[4], ("shape", AttrKind::Ints)],
     |c| shaped(c.dtype(1), c),
 );
+pub static POOL_GRAD_FIRST: Op = kernel(
+    "max_pool_grad_first",
+    "The gradient of max pooling of [N, C, *S], from the places found and the result's gradient.",
+    &[POOL_ATTRS[0], POOL_ATTRS[1], POOL_ATTRS[2], POOL_ATTRS[3], POOL_ATTRS[4], ("shape", AttrKind::Ints)],
+    |c| shaped(c.dtype(1), c),
+);
 pub static SUM: Op = kernel("sum_places", "Sums of [N, H, W, C] over H and W.", &[], |c| {
     let x = c.shape(0);
     Ok(Types::from_iter([Type::new(c.dtype(0), [x[0], 1, 1, x[3]])]))

@@ -246,7 +246,7 @@ impl Mesh {
     }
 }
 
-/// The pieces of so many bytes; one empty piece if there are none.
+/// The pieces of this many bytes; one empty piece if there are none.
 fn pieces(len: usize, each: usize) -> impl Iterator<Item = Range<usize>> {
     let n = len.div_ceil(each).max(1);
     (0..n).map(move |i| i * each..((i + 1) * each).min(len))

@@ -1,5 +1,5 @@
 //! Links between the workers of one group: who calls whom, and a watch over the membership store
-//! that ends what is under way in a group that is over.
+//! that ends what is in progress in a group that is over.
 
 use crate::collective::Mesh;
 use crate::membership::Member;
@@ -79,7 +79,7 @@ struct ViewState {
     misses: bool,
     /// Whether the membership store is gone.
     lost: bool,
-    /// The group that is used, and handles to end what is under way in it.
+    /// The group that is used, and handles to end what is in progress in it.
     used: Option<(u64, Vec<Sender>)>,
 }
 

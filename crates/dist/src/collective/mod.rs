@@ -117,7 +117,7 @@ impl Mesh {
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
-    /// Handles with which another thread can end what is under way.
+    /// Handles with which another thread can end what is in progress.
     pub(crate) fn handles(&mut self) -> Result<Vec<net::Sender>> {
         self.links.iter_mut().flatten().map(|l| Ok(l.halves().0.try_clone()?)).collect()
     }

@@ -57,7 +57,7 @@ struct Comm(MPI_Comm);
 unsafe impl Send for Comm {}
 
 impl Mpi {
-    /// Initializes MPI, which must have started this process with this number among so many.
+    /// Initializes MPI, which must have started this process with this number among this many.
     pub fn join(rank: usize, world: usize) -> Result<Mpi> {
         let mut universe = UNIVERSE.lock().map_err(|_| Error::value("MPI failed before"))?;
         if universe.is_none() {
@@ -152,7 +152,7 @@ impl Mpi {
         }
         Ok(())
     }
-    /// Room for so many bytes.
+    /// Room for this many bytes.
     fn room(&mut self, bytes: usize) -> &mut [u8] {
         self.spare.resize(bytes.div_ceil(8).max(self.spare.len()), 0);
         &mut bytemuck::cast_slice_mut(&mut self.spare)[..bytes]

@@ -57,7 +57,7 @@ impl Overlap {
         let (early, results, spare) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         Ok(Overlap { buckets: Some(buckets), done, thread, early, results, sent: 0, back: 0, taken: 0, spare })
     }
-    /// Begins to reduce bucket number `bucket` of a round of so many, made of these parts, as soon
+    /// Begins to reduce bucket number `bucket` of a round of this many, made of these parts, as soon
     /// as it is its turn.
     pub fn begin<'a>(&mut self, bucket: usize, of: usize, parts: impl IntoIterator<Item = &'a [f32]>) -> Result<()> {
         if bucket >= of || bucket < self.sent || self.early.contains_key(&bucket) {

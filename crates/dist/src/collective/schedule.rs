@@ -22,7 +22,7 @@ pub enum Algorithm {
 const SHORT_BYTES: usize = 32 << 10;
 
 impl Algorithm {
-    /// The best way for so many ranks and bytes.
+    /// The best way for this many ranks and bytes.
     pub fn choose(ranks: usize, bytes: usize) -> Algorithm {
         match (ranks.is_power_of_two(), bytes < SHORT_BYTES) {
             (true, true) => Algorithm::Doubling,

@@ -62,7 +62,7 @@ pub struct WorkerState {
     pub rank: u32,
     /// Steps it has done,
     pub step: u64,
-    /// of so many.
+    /// of this many.
     pub steps: u64,
     /// Its last loss.
     pub loss: f64,

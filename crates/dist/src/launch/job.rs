@@ -294,7 +294,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     Done,
-    /// It ended well after so many steps, if it said how many; whether it was done is seen when the
+    /// It ended well after this many steps, if it said how many; whether it was done is seen when the
     /// others are.
     Left {
         said: Option<u64>,

@@ -119,7 +119,7 @@ enum Attempt {
     Ended(Outcome),
     /// What it had computed is lost, but can be taken up from checkpoints or disks.
     Lost,
-    /// It has stopped at a checkpoint, from which so many workers go on.
+    /// It has stopped at a checkpoint, from which this many workers go on.
     Resize(u32),
 }
 

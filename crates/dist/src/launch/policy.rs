@@ -25,7 +25,7 @@ pub(crate) struct Ended {
 pub(crate) enum Verdict {
     /// It has done its part.
     Done,
-    /// It ended well without saying whether it has: after so many steps, if it said that.
+    /// It ended well without saying whether it has: after this many steps, if it said that.
     Left(Option<u64>),
     /// It ended well in the middle of a run.
     Early,
@@ -56,7 +56,7 @@ pub(crate) fn is_start_failure(e: &Ended, age: Duration, any_stepped: bool, any_
     e.status.code().is_some() && !any_stepped && !any_lost && (e.has_joined || age < START)
 }
 
-/// How long to wait before a process is started again that has done nothing in so many lives.
+/// How long to wait before a process is started again that has done nothing in this many lives.
 pub(crate) fn back_off(fruitless: u32) -> Duration {
     match fruitless {
         0 | 1 => Duration::ZERO,

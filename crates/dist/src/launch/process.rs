@@ -35,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, for so many workers.
+    /// This machine, for this many workers.
     pub fn here(slots: u32) -> Machine {
         Machine { name: "localhost".to_string(), slots }
     }

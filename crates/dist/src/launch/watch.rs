@@ -27,7 +27,7 @@ const RESIZE: Duration = Duration::from_millis(500);
 /// A server that has lived for so long was of use.
 const USEFUL: Duration = Duration::from_secs(1);
 
-/// A stop that is under way.
+/// A stop that is in progress.
 struct Stopping {
     since: Instant,
     outcome: Outcome,

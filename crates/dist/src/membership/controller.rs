@@ -114,7 +114,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A job of so many workers and servers, and copies of each partition of the store.
+    /// A job of this many workers and servers, and copies of each partition of the store.
     pub fn new(workers: usize, servers: usize, copies: usize) -> Controller {
         // Several partitions to a server, so that a dead one's load spreads over the others.
         let partitions = if servers <= 1 { servers } else { 2 * servers };
@@ -351,7 +351,7 @@ impl Controller {
         if has_changed && !stay.is_empty() {
             let is_idle = stay.iter().any(|s| !map.replicas.iter().any(|l| l.first() == Some(s)));
             let is_leaving = leaving.iter().any(|s| map.names(*s));
-            // A move under way goes on, with those who are there.
+            // A move in progress goes on, with those who are there.
             if is_idle || is_leaving || self.target.is_some() {
                 self.target = Some(Map::new(map.replicas.len(), &stay, self.copies, self.workers)?);
             }

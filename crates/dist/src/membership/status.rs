@@ -134,11 +134,11 @@ impl Status {
 /// What a worker says of its run, at once: a pulse may come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A run is under way that will say when it is complete.
+    /// A run is in progress that will say when it is complete.
     Going,
     /// Its run is complete, the last checkpoint included.
     Done,
-    /// The program ended without a run, after so many steps.
+    /// The program ended without a run, after this many steps.
     Left(u64),
 }
 impl End {
@@ -202,12 +202,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A loop begins that asks before each step, when so many are done. A worker that replaces another may know of more.
+    /// A loop begins that asks before each step, when this many are done. A worker that replaces another may know of more.
     pub fn enter(&self, step: u64) {
         let mut s = self.steps.lock();
         s.begun = Some(s.begun.map_or(step, |begun| begun.max(step)));
     }
-    /// This worker has joined a parameter store that has so many steps of it, be the last one only begun. If it replaces one that was in a loop,
+    /// This worker has joined a parameter store that has this many steps of it, be the last one only begun. If it replaces one that was in a loop,
     /// that is what it says when it is asked: it may not come to its loop before the others have gone on.
     pub fn rejoin(&self, line: &Member, rank: u32, done: u64, deadline: Instant) -> Result<()> {
         if is_going(line.get(&done_key(rank), deadline)?.1) {
@@ -265,7 +265,7 @@ impl Gate {
         self.bell.notify_all();
     }
 
-    /// Looks whether a stop was asked for, and takes part in the agreement of so many workers if it was; called now
+    /// Looks whether a stop was asked for, and takes part in the agreement of this many workers if it was; called now
     /// and then from a separate thread.
     pub fn attend(&self, line: &Member, rank: u32, world: u32, has_store: bool) -> Result<()> {
         if !self.is_closed() {

@@ -172,7 +172,7 @@ impl Client {
         self.cache.clear();
         self.rereads = true;
     }
-    /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
+    /// How many reads were this many steps ahead of the slowest worker in what they saw; the last
     /// counts all beyond.
     pub fn staleness_counts(&self) -> &[u64; 17] {
         &self.staleness

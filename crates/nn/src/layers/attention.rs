@@ -1,7 +1,8 @@
 //! `MultiheadAttention` and the transformer layers made of it.
 
+use super::rows::{Parameter, Start, layer};
 use crate::parallel::next_key;
-use crate::{Activation, Dropout, Layer, LayerNorm, Linear, Mode, init};
+use crate::{Activation, Dropout, Layer, LayerNorm, Linear, Mode};
 use nn_derive::Module;
 use tensor::nn::AttentionOptions;
 use tensor::{Error, Result, Site, Tensor, Variable};
@@ -30,20 +31,43 @@ pub struct MultiheadAttention {
     pub dropout: f64,
     mode: Mode,
 }
+layer! {
+    AttentionSettings {
+        /// Size of queries and results.
+        embed_dim: usize;
+        /// Number of heads, which divides it.
+        num_heads: usize;
+        ..
+        /// Probability that a weight of the attention is dropped, in training.
+        dropout: f64 = 0.0;
+        /// Whether the projections have biases.
+        bias: bool = true;
+    }
+}
+impl AttentionSettings {
+    /// Those of the first projections; that of the result is a [`Linear`] whose bias starts with zeros.
+    fn parameters(&self) -> Result<[Parameter; 2]> {
+        let (width, heads) = (self.embed_dim, self.num_heads);
+        if heads == 0 || !width.is_multiple_of(heads) {
+            return Err(Error::value(format!("{heads} heads do not divide a width of {width}")));
+        }
+        let bias = Parameter::new("in_proj_bias", [3 * width], Start::Zeros).only_if(self.bias);
+        Ok([Parameter::new("in_proj_weight", [3 * width, width], Start::xavier(width, 3 * width)), bias])
+    }
+}
 impl MultiheadAttention {
     /// `heads` must divide `width`; starts as in PyTorch, without dropout.
     pub fn new(width: usize, heads: usize) -> Result<MultiheadAttention> {
-        if heads == 0 || !width.is_multiple_of(heads) {
-            return Err(Error::value(format!("{heads} heads do not divide a width of {width}")).in_op("attention"));
-        }
+        let settings = AttentionSettings::new(width, heads);
+        let [in_proj_weight, in_proj_bias] = settings.parameters().map_err(|e| e.in_op("attention"))?;
         let mut out_proj = Linear::without_bias(width, width)?;
         out_proj.bias = Some(Variable::new("bias", Tensor::zeros([width]))?);
         Ok(MultiheadAttention {
-            in_proj_weight: Variable::new("in_proj_weight", init::xavier_uniform([3 * width, width], 1.0))?,
-            in_proj_bias: Variable::new("in_proj_bias", Tensor::zeros([3 * width]))?,
+            in_proj_weight: in_proj_weight.variable()?,
+            in_proj_bias: in_proj_bias.variable()?,
             out_proj,
             heads,
-            dropout: 0.0,
+            dropout: settings.dropout,
             mode: Mode::default(),
         })
     }
@@ -91,7 +115,30 @@ pub struct TransformerOptions {
 impl Default for TransformerOptions {
     fn default() -> TransformerOptions {
         let activation = Activation::new("relu", Tensor::relu);
-        TransformerOptions { inner: 2048, dropout: 0.1, norm_first: false, activation }
+        let TransformerSettings { dim_feedforward: inner, dropout, norm_first, .. } =
+            TransformerSettings::new(0usize, 0usize);
+        TransformerOptions { inner, dropout, norm_first, activation }
+    }
+}
+layer! {
+    TransformerSettings {
+        /// Size of inputs and results.
+        d_model: usize;
+        /// Number of heads.
+        nhead: usize;
+        ..
+        /// Width between the two linear maps.
+        dim_feedforward: usize = 2048;
+        /// Dropout probability of the attention weights, after each sublayer and between the linear maps.
+        dropout: f64 = 0.1;
+        /// Pre-norm instead of post-norm.
+        norm_first: bool = false;
+    }
+}
+impl TransformerSettings {
+    /// None of its own: all belong to the layers inside.
+    fn parameters(&self) -> Result<[Parameter; 0]> {
+        Ok([])
     }
 }
 

@@ -1,33 +1,65 @@
 //! Convolutions and transposed convolutions of one, two and three spatial dimensions.
 
-use crate::{Layer, init};
+use super::rows::{Parameter, Start, layer};
+use crate::Layer;
 use nn_derive::Module;
-use tensor::nn::ConvOptions;
+use tensor::nn::{ConvOptions, Padding, PerAxis};
 use tensor::{Error, Result, Tensor, Variable};
 
-/// Weight and bias with PyTorch's initial distribution; a transposed convolution has its inputs first.
-fn parameters(
-    op: &str,
-    [inputs, outputs]: [usize; 2],
-    kernel: &[usize],
-    bias: bool,
-    options: &ConvOptions,
-    is_transposed: bool,
-) -> Result<(Variable, Option<Variable>)> {
-    let groups = options.groups.max(1);
-    if inputs % groups != 0 || outputs % groups != 0 {
-        let e = format!("{groups} groups do not divide {inputs} inputs and {outputs} outputs");
-        return Err(Error::value(e).in_op(op));
-    }
-    let (first, second) = if is_transposed { (inputs, outputs) } else { (outputs, inputs) };
-    let shape = [&[first, second / groups], kernel].concat();
-    let bound = 1.0 / (shape[1..].iter().product::<usize>() as f64).sqrt();
-    let weight = Variable::new("weight", init::uniform(shape, bound))?;
-    Ok((weight, if bias { Some(Variable::new("bias", init::uniform([outputs], bound))?) } else { None }))
+macro_rules! settings {
+    (
+        $name:ident, $first:ident, $second:ident, $padding:ty = $none:expr
+        $(, $(#[doc = $about:literal])* $more:ident: $type:ty)?
+    ) => {
+        layer! {
+            $name {
+                /// Channels of the input.
+                in_channels: usize;
+                /// Channels of the output.
+                out_channels: usize;
+                /// Sizes of the kernel.
+                kernel_size: Vec<usize>;
+                ..
+                /// Steps of the window.
+                stride: PerAxis = ConvOptions::default().stride;
+                /// Padding of the input.
+                padding: $padding = $none;
+                $($(#[doc = $about])* $more: $type = ConvOptions::default().$more;)?
+                /// Channels are divided into this many independent groups.
+                groups: usize = ConvOptions::default().groups;
+                /// Whether a bias is added.
+                bias: bool = true;
+                /// Steps between the elements of the kernel.
+                dilation: PerAxis = ConvOptions::default().dilation;
+            }
+        }
+        impl $name {
+            fn parameters(&self) -> Result<[Parameter; 2]> {
+                let (groups, inputs, outputs) = (self.groups.max(1), self.in_channels, self.out_channels);
+                if inputs % groups != 0 || outputs % groups != 0 {
+                    let e = format!("{groups} groups do not divide {inputs} inputs and {outputs} outputs");
+                    return Err(Error::value(e));
+                }
+                let shape = [&[self.$first, self.$second / groups], &self.kernel_size[..]].concat();
+                let start = Start::by_inputs(shape[1..].iter().product());
+                let bias = Parameter::new("bias", [outputs], start).only_if(self.bias);
+                Ok([Parameter::new("weight", shape, start), bias])
+            }
+        }
+    };
 }
+settings!(ConvSettings, out_channels, in_channels, Padding = ConvOptions::default().padding);
+settings!(
+    ConvTransposeSettings,
+    in_channels,
+    out_channels,
+    PerAxis = PerAxis::from(0),
+    /// Rows added at the end of the output.
+    output_padding: PerAxis
+);
 
 macro_rules! conv {
-    ($name:ident, $rank:literal, $method:ident, $is_transposed:literal, $shape:literal, $doc:expr) => {
+    ($name:ident, $settings:ident, $rank:literal, $method:ident, $shape:literal, $doc:expr) => {
         #[doc = $doc]
         #[derive(Module, Debug)]
         pub struct $name {
@@ -57,9 +89,9 @@ macro_rules! conv {
                 $name::made([inputs, outputs], kernel, false, options)
             }
             fn made(sizes: [usize; 2], kernel: [usize; $rank], bias: bool, options: ConvOptions) -> Result<$name> {
-                let op = stringify!($method);
-                let (weight, bias) = parameters(op, sizes, &kernel, bias, &options, $is_transposed)?;
-                Ok($name { weight, bias, options })
+                let settings = $settings { bias, groups: options.groups, ..$settings::new(sizes[0], sizes[1], kernel) };
+                let [weight, bias] = settings.parameters().map_err(|e| e.in_op(stringify!($method)))?;
+                Ok($name { weight: weight.variable()?, bias: bias.optional()?, options })
             }
         }
         impl Layer for $name {
@@ -73,12 +105,19 @@ macro_rules! conv {
 }
 macro_rules! both {
     ($conv:ident, $conv_transpose:ident, $rank:literal, $method:ident, $transposed:ident, $what:literal) => {
-        conv!($conv, $rank, $method, false, "`[out, in / groups, *kernel]`.", concat!("Convolution of ", $what, "."));
+        conv!(
+            $conv,
+            ConvSettings,
+            $rank,
+            $method,
+            "`[out, in / groups, *kernel]`.",
+            concat!("Convolution of ", $what, ".")
+        );
         conv!(
             $conv_transpose,
+            ConvTransposeSettings,
             $rank,
             $transposed,
-            true,
             "`[in, out / groups, *kernel]`.",
             concat!("Transposed convolution of ", $what, ".")
         );

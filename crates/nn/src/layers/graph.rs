@@ -1,9 +1,9 @@
 //! `Gcn` and `Gat`: layers over graphs, given as nodes `[N, inputs]` and edges `[2, E]`, whose first
 //! row is where an edge comes from and whose second where it goes to.
 
-use crate::{Linear, init};
+use super::rows::{Parameter, Start, layer};
+use crate::Linear;
 use nn_derive::Module;
-
 use tensor::{Combine, DType, Error, Result, Site, Tensor, Variable};
 
 /// Sources and targets of the edges, with one more from each node to itself, and the number of nodes.
@@ -39,11 +39,27 @@ pub struct Gcn {
     /// `[outputs]`.
     pub bias: Variable,
 }
+layer! {
+    GcnSettings {
+        /// Size of a node of the input.
+        in_channels: usize;
+        /// Size of a node of the output.
+        out_channels: usize;
+        ..
+    }
+}
+impl GcnSettings {
+    fn parameters(&self) -> Result<[Parameter; 2]> {
+        let (inputs, outputs) = (self.in_channels, self.out_channels);
+        let bias = Parameter::new("bias", [outputs], Start::Zeros);
+        Ok([Parameter::new("lin.weight", [outputs, inputs], Start::xavier(inputs, outputs)), bias])
+    }
+}
 impl Gcn {
     /// Starts with Glorot's weights and no bias.
     pub fn new(inputs: usize, outputs: usize) -> Result<Gcn> {
-        let weight = Variable::new("weight", init::xavier_uniform([outputs, inputs], 1.0))?;
-        Ok(Gcn { lin: Linear { weight, bias: None }, bias: Variable::new("bias", Tensor::zeros([outputs]))? })
+        let [weight, bias] = GcnSettings::new(inputs, outputs).parameters()?;
+        Ok(Gcn { lin: Linear { weight: weight.variable()?, bias: None }, bias: bias.variable()? })
     }
     /// Nodes `[N, inputs]` to `[N, outputs]`.
     #[track_caller]
@@ -97,6 +113,31 @@ pub struct Gat {
     /// Slope of the leaky ReLU below zero.
     pub slope: f64,
 }
+layer! {
+    GatSettings {
+        /// Size of a node of the input.
+        in_channels: usize;
+        /// Size of a head's output.
+        out_channels: usize;
+        ..
+        /// Number of heads.
+        heads: usize = 1;
+        /// Heads side by side; otherwise they are averaged.
+        concat: bool = true;
+    }
+}
+impl GatSettings {
+    fn parameters(&self) -> Result<[Parameter; 4]> {
+        let (inputs, outputs, heads) = (self.in_channels, self.out_channels, self.heads);
+        let glorot = |name| Parameter::new(name, [1, heads, outputs], Start::xavier(outputs, heads));
+        Ok([
+            Parameter::new("lin.weight", [heads * outputs, inputs], Start::xavier(inputs, heads * outputs)),
+            glorot("att_src"),
+            glorot("att_dst"),
+            Parameter::new("bias", [if self.concat { heads * outputs } else { outputs }], Start::Zeros),
+        ])
+    }
+}
 impl Gat {
     /// `heads` side by side, each `outputs` wide.
     pub fn new(inputs: usize, outputs: usize, heads: usize) -> Result<Gat> {
@@ -107,13 +148,13 @@ impl Gat {
         Gat::with(inputs, outputs, heads, true)
     }
     fn with(inputs: usize, outputs: usize, heads: usize, average: bool) -> Result<Gat> {
-        let glorot = |name: &str| Variable::new(name, init::xavier_uniform([heads, outputs], 1.0).unsqueeze(0));
-        let weight = Variable::new("weight", init::xavier_uniform([heads * outputs, inputs], 1.0))?;
+        let settings = GatSettings { heads, concat: !average, ..GatSettings::new(inputs, outputs) };
+        let [weight, att_src, att_dst, bias] = settings.parameters()?;
         Ok(Gat {
-            lin: Linear { weight, bias: None },
-            att_src: glorot("att_src")?,
-            att_dst: glorot("att_dst")?,
-            bias: Variable::new("bias", Tensor::zeros([if average { outputs } else { heads * outputs }]))?,
+            lin: Linear { weight: weight.variable()?, bias: None },
+            att_src: att_src.variable()?,
+            att_dst: att_dst.variable()?,
+            bias: bias.variable()?,
             average,
             slope: 0.2,
         })

@@ -1,6 +1,7 @@
 //! Layers, one file each; parameter names are PyTorch's.
 
 mod attention;
+mod bilinear;
 mod conv;
 mod dropout;
 mod embedding;
@@ -10,12 +11,14 @@ mod norm;
 mod pool;
 mod quantized;
 mod recurrent;
+pub mod rows;
 mod sequential;
 
 pub use attention::{
     MultiheadAttention, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerOptions,
 };
+pub use bilinear::Bilinear;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;

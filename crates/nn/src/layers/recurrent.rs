@@ -1,7 +1,8 @@
-//! `Rnn`, `Lstm`, `Gru`: layers that read a sequence one element after the other. Each way
-//! through a layer is one `scan` in the graph, whatever the length.
+//! `Rnn`, `Lstm`, `Gru`: layers that read a sequence step by step. Each direction of a layer is
+//! one `scan` in the graph, of any length.
 
-use crate::{Dropout, Entry, Layer, Module, Visitor, init, join};
+use super::rows::{Parameter, Start, layer};
+use crate::{Dropout, Entry, Layer, Module, Visitor, join};
 use tensor::control::{ScanOptions, scan_with};
 use tensor::{DType, Error, Result, Site, Tensor, Variable};
 
@@ -21,8 +22,81 @@ pub struct RecurrentOptions {
 }
 impl Default for RecurrentOptions {
     fn default() -> RecurrentOptions {
-        RecurrentOptions { layers: 1, batch_first: false, bias: true, bidirectional: false, dropout: 0.0 }
+        let RnnSettings { num_layers: layers, batch_first, bias, bidirectional, dropout, .. } =
+            RnnSettings::new(0usize, 0usize);
+        RecurrentOptions { layers, batch_first, bias, bidirectional, dropout }
     }
+}
+
+macro_rules! settings {
+    ($name:ident, $cell:ident $(, $(#[doc = $about:literal])* $more:ident)?) => {
+        layer! {
+            $name {
+                /// Size of an element of the sequence.
+                input_size: usize;
+                /// Size of the state.
+                hidden_size: usize;
+                ..
+                /// Layers on top of each other.
+                num_layers: usize = 1;
+                /// With biases.
+                bias: bool = true;
+                /// Sequences are `[N, T, inputs]` instead of `[T, N, inputs]`.
+                batch_first: bool = false;
+                /// Probability of dropout between the layers, in training.
+                dropout: f64 = 0.0;
+                /// Bidirectional: results are twice as wide, those of the backward direction last.
+                bidirectional: bool = false;
+                $($(#[doc = $about])* $more: usize = 0;)?
+            }
+        }
+        impl $name {
+            fn parameters(&self) -> Result<Vec<Parameter>> {
+                let projection = [0usize $(, self.$more)?].into_iter().max().filter(|n| *n > 0);
+                Ok(parameters(Cell::$cell, self.input_size, self.hidden_size, projection, &RecurrentOptions {
+                    layers: self.num_layers,
+                    batch_first: self.batch_first,
+                    bias: self.bias,
+                    bidirectional: self.bidirectional,
+                    dropout: self.dropout,
+                }))
+            }
+        }
+    };
+}
+settings!(RnnSettings, Tanh);
+settings!(GruSettings, Gru);
+settings!(
+    LstmSettings,
+    Lstm,
+    /// Size that the visible state is projected to (Python only); 0 for none.
+    proj_size
+);
+
+/// The end of the names of a direction's parameters: `l0`, or `l0_reverse`.
+fn suffix(layer: usize, is_reverse: bool) -> String {
+    format!("l{layer}{}", if is_reverse { "_reverse" } else { "" })
+}
+/// The parameters of each direction of each layer: two weights, two biases, and the projection where there is one.
+fn parameters(
+    cell: Cell,
+    inputs: usize,
+    hidden: usize,
+    projection: Option<usize>,
+    options: &RecurrentOptions,
+) -> Vec<Parameter> {
+    let (start, rows, seen) = (Start::by_inputs(hidden), cell.gates() * hidden, projection.unwrap_or(hidden));
+    let ways = if options.bidirectional { 2 } else { 1 };
+    let way = |l: usize, is_reverse: bool| {
+        let width = if l == 0 { inputs } else { ways * seen };
+        let new =
+            |name: &str, shape: &[usize]| Parameter::new(format!("{name}_{}", suffix(l, is_reverse)), shape, start);
+        let mut all = vec![new("weight_ih", &[rows, width]), new("weight_hh", &[rows, seen])];
+        all.extend(["bias_ih", "bias_hh"].map(|name| new(name, &[rows]).only_if(options.bias)));
+        all.extend(projection.map(|n| new("weight_hr", &[n, hidden])));
+        all
+    };
+    (0..options.layers * ways).flat_map(|i| way(i / ways, i % ways == 1)).collect()
 }
 
 /// The next state from the input's part of the gates, the recurrent weights and the state.
@@ -105,22 +179,16 @@ impl Stack {
             let e = format!("dropout of {} between {} layers", options.dropout, options.layers);
             return Err(Error::value(format!("{e}: it must be a probability, and needs at least 2")).in_op("recurrent"));
         }
-        let (bound, rows) = (1.0 / (hidden as f64).sqrt(), cell.gates() * hidden);
         let ways = if options.bidirectional { 2 } else { 1 };
-        let way = |l: usize, is_reverse: bool| {
-            let width = if l == 0 { inputs } else { ways * hidden };
-            let suffix = format!("l{l}{}", if is_reverse { "_reverse" } else { "" });
-            let new =
-                |name: &str, shape: &[usize]| Variable::new(&format!("{name}_{suffix}"), init::uniform(shape, bound));
-            Ok(Weights {
-                input: new("weight_ih", &[rows, width])?,
-                state: new("weight_hh", &[rows, hidden])?,
-                biases: if options.bias { Some([new("bias_ih", &[rows])?, new("bias_hh", &[rows])?]) } else { None },
-                suffix,
-            })
-        };
-        let layer = |l: usize| (0..ways).map(|w| way(l, w == 1)).collect::<Result<_>>();
-        let layers = (0..options.layers).map(layer).collect::<Result<_>>()?;
+        let mut layers: Vec<Vec<Weights>> = (0..options.layers).map(|_| Vec::new()).collect();
+        for (i, own) in parameters(cell, inputs, hidden, None, &options).chunks(4).enumerate() {
+            layers[i / ways].push(Weights {
+                suffix: suffix(i / ways, i % ways == 1),
+                input: own[0].variable()?,
+                state: own[1].variable()?,
+                biases: if options.bias { Some([own[2].variable()?, own[3].variable()?]) } else { None },
+            });
+        }
         let dropout = Dropout::new(options.dropout);
         Ok(Stack { cell, hidden, batch_first: options.batch_first, layers, dropout })
     }
@@ -192,7 +260,7 @@ impl Stack {
             let kept = next.iter().zip(state).map(|(n, s)| Tensor::where_(inside, n, s)).collect();
             Ok((kept, vec![visible]))
         };
-        // Backwards, what fills up a sequence comes first and leaves the state as it is.
+        // Backward, the padding of a sequence comes first and leaves the state as it is.
         let (last, mut seen) = scan_with(ScanOptions { reverse: is_reverse, length: None }, step, from, &rows)?;
         Ok((seen.swap_remove(0), last))
     }
@@ -232,13 +300,13 @@ macro_rules! recurrent {
             pub fn new(inputs: usize, hidden: usize) -> Result<$name> {
                 $name::with(inputs, hidden, RecurrentOptions::default())
             }
-            /// With more layers, both ways, dropout, without biases, or with the batch first.
+            /// With more layers, bidirectional, with dropout, without biases, or with the batch first.
             pub fn with(inputs: usize, hidden: usize, options: RecurrentOptions) -> Result<$name> {
                 Stack::new(Cell::$cell, inputs, hidden, options).map($name)
             }
-            /// The last layer's visible state at every step, and the last state of all layers, each
-            /// tensor of it `[layers, N, hidden]`; with both ways, `[2 layers, N, hidden]`, each
-            /// layer's way back after its way there. Without `state` it starts with zeros.
+            /// The last layer's hidden state at every step, and the final state of all layers, each
+            /// tensor of it `[layers, N, hidden]`. Bidirectional: `[2 layers, N, hidden]`, each
+            /// layer's backward direction after its forward one. Without `state` it starts with zeros.
             #[track_caller]
             pub fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
                 let site = Site::here();

@@ -2,6 +2,7 @@
 //! `Default` and Python's constructor follow.
 
 use super::Rule;
+use tensor::nn::{Padding, PerAxis};
 use tensor::{Error, Result};
 
 /// A setting's value, as another language passes it.
@@ -13,6 +14,8 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Float(f64),
+    /// A name.
+    Text(String),
     /// Several values.
     Tuple(Vec<Value>),
 }
@@ -91,6 +94,45 @@ impl Settable for Option<usize> {
     }
     fn of(value: &Value) -> Option<Option<usize>> {
         if *value == Value::None { Some(None) } else { usize::of(value).map(Some) }
+    }
+}
+
+impl Settable for Vec<usize> {
+    const PYTHON: &'static str = "int | Sequence[int]";
+    fn value(&self) -> Value {
+        if let [n] = &self[..] { n.value() } else { Value::Tuple(self.iter().map(Settable::value).collect()) }
+    }
+    fn of(value: &Value) -> Option<Vec<usize>> {
+        if let Value::Tuple(all) = value {
+            all.iter().map(usize::of).collect()
+        } else {
+            usize::of(value).map(|n| vec![n])
+        }
+    }
+}
+impl Settable for PerAxis {
+    const PYTHON: &'static str = Vec::<usize>::PYTHON;
+    fn value(&self) -> Value {
+        self.sizes().to_vec().value()
+    }
+    fn of(value: &Value) -> Option<PerAxis> {
+        Vec::of(value).map(PerAxis::from)
+    }
+}
+impl Settable for Padding {
+    const PYTHON: &'static str = "int | str | Sequence[int]";
+    fn value(&self) -> Value {
+        match self {
+            Padding::Even(widths) => widths.value(),
+            Padding::Sides(sides) => {
+                let pair = |(a, b): &(i64, i64)| Value::Tuple(vec![Value::Float(*a as f64), Value::Float(*b as f64)]);
+                Value::Tuple(sides.iter().map(pair).collect())
+            }
+            Padding::Named(name) => Value::Text(name.clone()),
+        }
+    }
+    fn of(value: &Value) -> Option<Padding> {
+        if let Value::Text(name) = value { Some(name.as_str().into()) } else { PerAxis::of(value).map(Padding::Even) }
     }
 }
 

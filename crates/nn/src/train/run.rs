@@ -104,7 +104,7 @@ pub enum Question {
     GoesOn(u64),
     /// Before a step: with backup workers its draws follow from its number. → [`Event::Done`]
     Draw(u64),
-    /// The step to go on from after so many are done: more if the others did not wait. → [`Event::Step`]
+    /// The step to go on from after this many are done: more if the others did not wait. → [`Event::Step`]
     Follow(u64),
     /// Tells the launcher the loss of a step and its samples. → [`Event::Done`]
     Tell(f64, u64),
@@ -184,7 +184,7 @@ pub enum Event {
     Origin(u64, u64),
     /// A step.
     Step(u64),
-    /// A batch was read of an epoch with so many batches, if that is known.
+    /// A batch was read of an epoch with this many batches, if that is known.
     Batch(Option<u64>),
     /// The epoch has no more batches.
     EpochEnd,
@@ -419,7 +419,7 @@ impl Run {
         }
     }
 
-    /// The batch that follows so many steps, where an epoch's length is known.
+    /// The batch that follows this many steps, where an epoch's length is known.
     fn seek(&mut self, step: u64) {
         let batches = self.batches.unwrap_or(u64::MAX).max(1);
         (self.at.step, self.at.epoch, self.at.batch) = (step, step / batches, step % batches);

@@ -1,5 +1,5 @@
 //! Who writes a checkpoint: this process, or with a large parameter store its servers; and what
-//! every worker keeps beside it. The trainers of Rust and of Python both save this way.
+//! every worker keeps with it. The trainers of Rust and of Python both save this way.
 
 use super::checkpoint::Checkpoint;
 use super::folder::{Checkpoints, Shelf};

@@ -152,7 +152,7 @@ impl<'a> Trainer<'a> {
         self.watch = Some(metric.to_string());
         self
     }
-    /// Stops after so many evaluations in a row without a new best of the watched metric.
+    /// Stops after this many evaluations in a row without a new best of the watched metric.
     #[must_use]
     pub fn patience(mut self, evaluations: usize) -> Self {
         self.run.plan_mut().patience = Some(evaluations as u64);

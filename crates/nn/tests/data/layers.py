@@ -187,10 +187,11 @@ def normed(m, x):
 
 layer("linear", nn.Linear(3, 2), {"x": x(4, 3)}, lambda m, x: [m(x)])
 layer("layer_norm", nn.LayerNorm((3, 2)), {"x": x(4, 3, 2)}, lambda m, x: [m(x)])
-layer("rms_norm", nn.RMSNorm(3, eps=1e-6), {"x": x(4, 3)}, lambda m, x: [m(x)])
+layer("rms_norm", nn.RMSNorm(3), {"x": x(4, 3)}, lambda m, x: [m(x)])
 layer("group_norm", nn.GroupNorm(2, 4), {"x": x(3, 4, 5)}, lambda m, x: [m(x)])
 # In training, then in inference with the averages of that one batch.
 layer("batch_norm1d", nn.BatchNorm1d(3), {"x": x(4, 3)}, normed)
 layer("batch_norm2d", nn.BatchNorm2d(2), {"x": x(3, 2, 2, 3)}, normed)
 rows = torch.tensor([[0, 1, 1], [1, 0, 1]])
 layer("embedding", nn.Embedding(2, 3), {"rows": rows}, lambda m, i: [m(i)])
+layer("bilinear", nn.Bilinear(2, 3, 4), {"x": x(5, 2), "y": x(5, 3)}, lambda m, x, y: [m(x, y)])

@@ -64,7 +64,7 @@ impl Body {
         let (body, is_drawn) = generator::indexed(&index.clone().into(), || Body::trace(types, site, f));
         Ok((body?, is_drawn.then_some(index)))
     }
-    /// What it uses beside its arguments.
+    /// What it uses besides its arguments.
     pub(crate) fn captures(&self) -> Result<Vec<Value>> {
         passes::captures_of(&self.args, &self.outs, self.since)
     }

@@ -17,7 +17,7 @@ use ir::{Cost, FlatNode, GradCall, Graph, Meaning, Site, Slot, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Rows are kept for after the loop if a step's are at most so many times the size of the sum.
+/// Rows are kept for after the loop if a step's are at most this many times the size of the sum.
 const ROWS_MAX: usize = 4;
 
 /// A graph that also gives what its gradient asks for: its first `n` inputs as they came in, and

@@ -199,7 +199,7 @@ fn run(c: &Call, args: &[Buffer], run: RunGraph) -> Result<Vec<Buffer>> {
     Ok(out)
 }
 
-/// The derivative of a loop that makes so many trips, as a graph of all inputs.
+/// The derivative of a loop that makes this many trips, as a graph of all inputs.
 fn derivative(body: &Arc<Graph>, n: usize, trips: usize, levels: &Levels) -> Result<Arc<Graph>> {
     let mut g = graph(&input_types(body), |x| {
         if trips == 0 {

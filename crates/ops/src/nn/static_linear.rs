@@ -35,7 +35,7 @@ pub static OP: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Fails unless there are bytes, a weight of signed ones, and a scale and a bias of so many outputs.
+/// Fails unless there are bytes, a weight of signed ones, and a scale and a bias of this many outputs.
 pub(super) fn check(c: &Call, outputs: usize) -> Result<()> {
     step(c)?;
     if !matches!(c.dtype(0), DType::I8 | DType::U8) || c.dtype(1) != DType::I8 {

@@ -13,6 +13,10 @@ pub type Sizes = SmallVec<[usize; 3]>;
 pub struct PerAxis(Sizes);
 
 impl PerAxis {
+    /// The sizes as given: one, or one for each dimension.
+    pub fn sizes(&self) -> &[usize] {
+        &self.0
+    }
     /// One size for each of `rank` dimensions; a single number stands for all.
     pub fn resolve(&self, rank: usize, what: &str) -> Result<Sizes> {
         match self.0.len() {

@@ -51,18 +51,36 @@ pub const WORDS: usize = 11;
 pub const LENGTH: usize = 8;
 pub const BATCH: usize = 8;
 
+/// The sizes of a GPT and of its batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub layers: usize,
+    pub width: usize,
+    pub words: usize,
+    pub length: usize,
+    pub batch: usize,
+}
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { layers: 2, width: WIDTH, words: WORDS, length: LENGTH, batch: BATCH }
+    }
+}
+
 impl Block {
     pub fn new() -> Result<Block> {
-        let square = || Linear::new(WIDTH, WIDTH);
+        Block::of(WIDTH)
+    }
+    pub fn of(width: usize) -> Result<Block> {
+        let square = || Linear::new(width, width);
         Ok(Block {
-            norm1: LayerNorm::new(&[WIDTH])?,
+            norm1: LayerNorm::new(&[width])?,
             q: square()?,
             k: square()?,
             v: square()?,
             o: square()?,
-            norm2: LayerNorm::new(&[WIDTH])?,
-            fc1: Linear::new(WIDTH, 4 * WIDTH)?,
-            fc2: Linear::new(4 * WIDTH, WIDTH)?,
+            norm2: LayerNorm::new(&[width])?,
+            fc1: Linear::new(width, 4 * width)?,
+            fc2: Linear::new(4 * width, width)?,
         })
     }
     pub fn forward(&self, x: &Tensor, dropout: f64) -> Tensor {
@@ -82,10 +100,13 @@ pub struct Gpt {
 }
 impl Gpt {
     pub fn new(layers: usize) -> Result<Gpt> {
+        Gpt::of(Sizes { layers, ..Sizes::default() })
+    }
+    pub fn of(sizes: Sizes) -> Result<Gpt> {
         Ok(Gpt {
-            tokens: Embedding::new(WORDS, WIDTH)?,
-            blocks: (0..layers).map(|_| Block::new()).collect::<Result<_>>()?,
-            norm: LayerNorm::new(&[WIDTH])?,
+            tokens: Embedding::new(sizes.words, sizes.width)?,
+            blocks: (0..sizes.layers).map(|_| Block::of(sizes.width)).collect::<Result<_>>()?,
+            norm: LayerNorm::new(&[sizes.width])?,
         })
     }
     pub fn loss(&self, input: &Tensor, target: &Tensor, dropout: f64) -> Tensor {
@@ -141,8 +162,20 @@ pub fn train<T>(
     clip: Option<f64>,
     see: impl FnOnce(&dyn Step) -> T,
 ) -> Result<(End, T)> {
+    train_of(Sizes { layers, ..Sizes::default() }, steps, dropout, clip, see)
+}
+
+/// The same for a GPT of any size.
+pub fn train_of<T>(
+    sizes: Sizes,
+    steps: usize,
+    dropout: f64,
+    clip: Option<f64>,
+    see: impl FnOnce(&dyn Step) -> T,
+) -> Result<(End, T)> {
     manual_seed(5);
-    let model = Gpt::new(layers)?;
+    let Sizes { words, length, batch, .. } = sizes;
+    let model = Gpt::of(sizes)?;
     let optimizer = Optimizer::new(Adam { lr: 0.01, ..Adam::default() }, &model)?;
     let step = jit(|a: &[Tensor]| {
         let loss = model.loss(&a[0], &a[1], dropout);
@@ -153,10 +186,10 @@ pub fn train<T>(
         optimizer.step()?;
         Ok(vec![loss])
     });
-    let word = |i: usize| ((i * i * 7 + i * 3) % WORDS) as i64;
-    let text: Vec<i64> = (0..BATCH * LENGTH).map(word).collect();
-    let next: Vec<i64> = (0..BATCH * LENGTH).map(|i| word(i + 1)).collect();
-    let (x, y) = (Tensor::new([BATCH, LENGTH], &text), Tensor::new([BATCH, LENGTH], &next));
+    let word = |i: usize| ((i * i * 7 + i * 3) % words) as i64;
+    let text: Vec<i64> = (0..batch * length).map(word).collect();
+    let next: Vec<i64> = (0..batch * length).map(|i| word(i + 1)).collect();
+    let (x, y) = (Tensor::new([batch, length], &text), Tensor::new([batch, length], &next));
     let losses = (0..steps).map(|_| step.call(&[&x, &y])?[0].item::<f32>()).collect::<Result<_>>()?;
     let end = End { losses, weights: weights(&model)? };
     Ok((end, see(&(&step, [&x, &y]))))

@@ -39,16 +39,33 @@ fn highest(mask: u64) -> usize {
     63 - mask.leading_zeros().min(63) as usize
 }
 
-/// Which nodes of a microbatch belong to the backward pass: what differentiation made, and what follows from it.
+/// Which nodes of a microbatch belong to the backward pass: what differentiation made, what follows from it, and what only
+/// updates need. A node that passes made of both may have the line of the forward op.
 pub(super) fn backward(graph: &Graph, when: &[When]) -> Vec<bool> {
+    let answers = answers(graph);
     let mut all = vec![false; graph.nodes.len()];
     for (i, n) in graph.nodes.iter().enumerate() {
         let is_marked = Mark::of(n).is_some();
-        all[i] = when[i] == When::During
-            && !is_marked
-            && (n.site.is_gradient || n.inputs.iter().any(|s| all[s.node as usize]));
+        let is_late = n.site.is_gradient || n.inputs.iter().any(|s| all[s.node as usize]);
+        let is_for_updates = answers.as_ref().is_some_and(|needed| !needed[i]);
+        all[i] = when[i] == When::During && !is_marked && (is_late || is_for_updates);
     }
     all
+}
+
+/// The nodes that results other than updated variables need; `None` if there are no such results.
+fn answers(graph: &Graph) -> Option<Vec<bool>> {
+    let is_update = |o: usize| graph.updates.iter().any(|(_, out)| *out as usize == o);
+    let mut needed = vec![false; graph.nodes.len()];
+    for (_, s) in graph.outputs.iter().enumerate().filter(|(o, _)| !is_update(*o)) {
+        needed[s.node as usize] = true;
+    }
+    for (i, n) in graph.nodes.iter().enumerate().rev() {
+        if needed[i] {
+            n.inputs.iter().for_each(|s| needed[s.node as usize] = true);
+        }
+    }
+    needed.contains(&true).then_some(needed)
 }
 
 /// A backward node while nodes are assigned.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 /// Products of a matrix product for the time of one element of another op.
 const PRODUCTS_PER_ELEMENT: f64 = 16.0;
 /// How much more work than in the best balance a stage may have, if fewer bytes are passed then.
-const SLACK: f64 = 1.25;
+const SLACK: f64 = 1.05;
 
 /// Rough work of each node of a microbatch: its elements, and the products behind them.
 pub(super) fn work(graph: &Graph, when: &[When]) -> Result<Vec<f64>> {

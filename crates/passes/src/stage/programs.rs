@@ -3,7 +3,7 @@
 use super::assign::Assignment;
 use super::{Gathered, Part, Pass, Passed, PassedOnce, RankPrograms, Request, Source, Staged};
 use crate::partition::time::{Mark, When};
-use ir::{Error, Graph, INPUT, Result, Slot};
+use ir::{Error, Graph, INPUT, Meaning, Result, Slot};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,23 +71,27 @@ fn gathered(graph: &Graph, a: &Assignment) -> Result<Vec<Gathered>> {
 }
 
 /// The pass of each node of a microbatch. Where weights have a pass of their own, the backward pass is what other stages
-/// wait for.
+/// wait for, and reductions in the loops of that: they cost next to nothing there, and are computed as without the split.
 fn passes(graph: &Graph, a: &Assignment, request: &Request) -> Vec<Pass> {
     let of = |i: usize| if a.is_backward[i] { Pass::Backward } else { Pass::Forward };
     let mut all: Vec<Pass> = (0..graph.nodes.len()).map(of).collect();
     if !request.is_split {
         return all;
     }
-    let mut is_awaited = vec![false; graph.nodes.len()];
-    for (i, n) in graph.nodes.iter().enumerate().rev() {
-        if a.on[i] == 0 || !a.is_backward[i] {
-            continue;
-        }
+    let (mut is_awaited, mut is_reduced) = (vec![false; graph.nodes.len()], vec![false; graph.nodes.len()]);
+    let is_mine = |i: usize| a.on[i] != 0 && a.is_backward[i];
+    for (i, n) in graph.nodes.iter().enumerate().rev().filter(|(i, _)| is_mine(*i)) {
+        let is_loop = matches!(n.op.meaning, Meaning::Scalar(_) | Meaning::Reduce(_) | Meaning::View(_));
+        is_reduced[i] = is_loop && (is_reduced[i] || matches!(n.op.meaning, Meaning::Reduce(_)));
         for s in n.inputs.iter().filter(|s| a.is_backward[s.node as usize]) {
             let j = s.node as usize;
             is_awaited[j] |= is_awaited[i] || a.on[i] & !a.on[j] != 0;
+            is_reduced[j] |= is_reduced[i];
         }
-        if !is_awaited[i] {
+    }
+    for (i, n) in graph.nodes.iter().enumerate().filter(|(i, _)| is_mine(*i)) {
+        let is_late = n.inputs.iter().any(|s| all[s.node as usize] == Pass::Weights);
+        if !is_awaited[i] && (is_late || !is_reduced[i]) {
             all[i] = Pass::Weights;
         }
     }
@@ -150,17 +154,25 @@ impl<'a> Builder<'a> {
             self.map.insert(Slot::new(i, out), Slot { node: at.node, out: out as u32 });
         }
     }
+    /// Whether a node is a view of a value of the microbatch that is no larger: then that value is held and passed, once
+    /// for all of its views.
+    fn is_seen_here(&self, i: usize) -> bool {
+        let n = &self.graph.nodes[i];
+        let bytes = |s: Slot| self.graph.ty(s).bytes();
+        let is_during = self.a.when[i] == When::During && Mark::of(n).is_none();
+        is_during && n.op.is_view() && bytes(n.inputs[0]) <= bytes(Slot::new(i, 0))
+    }
     /// The value in the part: it is computed there, or an input.
     fn slot(&mut self, s: Slot) -> Slot {
         if let Some(known) = self.map.get(&s) {
             return *known;
         }
         let i = s.node as usize;
-        if self.copied[i] {
+        let n = &self.graph.nodes[i];
+        if self.copied[i] || self.is_seen_here(i) {
             self.push(i);
             return self.map[&s];
         }
-        let n = &self.graph.nodes[i];
         let source = match (self.a.when[i], Mark::of(n)) {
             (_, Some(Mark::Take(dim))) => Source::Take(n.inputs[0], dim),
             (_, Some(Mark::First)) => Source::First(n.inputs[0]),

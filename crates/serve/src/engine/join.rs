@@ -11,8 +11,7 @@ use std::sync::Arc;
 pub(super) fn alone(program: &dyn Run, job: &Job, size: usize) -> Answered<Answer> {
     let rows = job.sizes[0];
     let outputs = program.run(&join(&[job], size))?;
-    let (outputs, padded) = (Arc::new(outputs), Vec::new());
-    Ok(Answer { outputs, rows: Some(0..rows), batch_size: size, padded, done_us: now_us() })
+    Ok(Answer::new(Arc::new(outputs), Some(0..rows), size, now_us()))
 }
 
 /// The inputs of some requests, one after the other, repeated up to `size` rows: padding that is like the data cannot

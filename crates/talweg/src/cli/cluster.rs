@@ -123,6 +123,7 @@ half = {half:e}
 stream = 1.0
 launch = {launch:e}
 shared = true
+measured = true
 [[level]]
 size = 4096
 latency = {latency:e}

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Graphs whose sizes and chains of ops are special on a device.
-const GRAPHS: [(&str, &str); 17] = [
+const GRAPHS: [(&str, &str); 18] = [
     ("decode step", include_str!("device_test/decode_step.txt")),
     ("decode layer", include_str!("device_test/decode_layer.txt")),
     ("skinny GEMM", include_str!("device_test/skinny_gemm.txt")),
@@ -30,6 +30,7 @@ const GRAPHS: [(&str, &str); 17] = [
     ("attention in f32, gradients", include_str!("device_test/attention_grad_f32.txt")),
     ("whole tensors", include_str!("device_test/whole_tensors.txt")),
     ("depthwise convolutions", include_str!("device_test/depthwise.txt")),
+    ("gradients of max pooling", include_str!("device_test/max_pool.txt")),
 ];
 
 /// What to check.

@@ -1,10 +1,11 @@
-//! `talweg export`: a module or function of a Python file as an exported model.
+//! `talweg export` and `talweg compress`: commands about a module of a Python file, which Python carries out.
 
 use super::Program;
 use crate::{Error, Result};
 use ir::ErrorKind;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// What to export.
 #[derive(clap::Args)]
@@ -34,9 +35,23 @@ pub fn run(o: &Options, program: &Program) -> Result<()> {
         "source": o.source, "directory": o.directory, "inputs": o.inputs, "outputs": o.outputs, "weights": o.weights,
         "name": o.name,
     });
-    let failed = |e: String| Error::new(ErrorKind::Io, e);
-    let mut python = Command::new(&program.python);
-    let status = python.args(["-m", "talweg._export_command"]).arg(request.to_string()).status();
-    let status = status.map_err(|e| failed(format!("{}: {e}", program.python.display())))?;
+    let status = python(program, "talweg._export_command", &[request.to_string().into()])?;
     if status.success() { Ok(()) } else { Err(failed(format!("{} was not exported", o.source))) }
+}
+
+/// Has Python compress a module; its exit status.
+pub fn compress(args: &[OsString], program: &Program) -> Result<u8> {
+    let args: Vec<OsString> = [OsString::from("compress")].into_iter().chain(args.iter().cloned()).collect();
+    let status = python(program, "talweg", &args)?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Runs a module of the Python package with these arguments.
+fn python(program: &Program, module: &str, args: &[OsString]) -> Result<ExitStatus> {
+    let status = Command::new(&program.python).args(["-m", module]).args(args).status();
+    status.map_err(|e| failed(format!("{}: {e}", program.python.display())))
+}
+
+fn failed(message: String) -> Error {
+    Error::new(ErrorKind::Io, message)
 }

@@ -67,6 +67,13 @@ enum Command {
     Bench(bench::Options),
     /// Write a module or function of a Python file as a model that can be served.
     Export(export::Options),
+    /// Make a module of a Python file smaller: int8, int4, fp8 or pruned, with a report of every layer.
+    #[command(disable_help_flag = true)]
+    Compress {
+        /// `FILE.py:NAME --int8 --calibrate inputs.npy`; `talweg compress --help` lists all options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        args: Vec<OsString>,
+    },
     /// Serve exported models over REST and gRPC.
     #[cfg(feature = "serve")]
     Serve(Box<serve::Options>),
@@ -188,6 +195,7 @@ fn start(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o, program),
         Command::Export(o) => export::run(&o, program),
+        Command::Compress { args } => return export::compress(&args, program),
         #[cfg(feature = "serve")]
         Command::Serve(o) => serve::run(&o, program, args),
         #[cfg(feature = "serve")]

@@ -29,7 +29,7 @@ pub struct Options {
     /// Writes what the ranks do in a step of the best plan, for ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
-    /// Writes the description of the cluster, for `--cluster FILE`.
+    /// Writes the description of the cluster, for `--cluster FILE`; of this machine, with the regions that were measured.
     #[arg(long, value_name = "FILE")]
     save_cluster: Option<PathBuf>,
     /// The program and its arguments; it runs up to its first train step.
@@ -48,6 +48,8 @@ pub struct Planned {
     pub plan: String,
     /// What its ranks do, in Chrome's format.
     pub timeline: String,
+    /// Seconds of the regions that were measured, a line for each.
+    pub kernels: String,
 }
 
 /// A program as it is started: Python files under their interpreter.
@@ -85,8 +87,8 @@ pub fn planned(
         let done = command.env(parallel::SEARCH, &folder).output().map_err(failed)?;
         let said = String::from_utf8_lossy(&done.stderr);
         let read = |file: &str| std::fs::read_to_string(folder.join(file));
-        match (read("table"), read("plan"), read("timeline.json")) {
-            (Ok(table), Ok(plan), Ok(timeline)) => Ok(Planned { table, plan, timeline }),
+        match (read("table"), read("plan"), read("timeline.json"), read("kernels")) {
+            (Ok(table), Ok(plan), Ok(timeline), Ok(kernels)) => Ok(Planned { table, plan, timeline, kernels }),
             _ if said.contains("no plan for ") => Err(Error::value(said.trim().to_string())),
             _ => Err(Error::value(format!("{shown} jits no train step: {said}"))),
         }
@@ -143,8 +145,9 @@ pub fn run(o: &Options, own: &Program) -> Result<()> {
         Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
         None => Ok(()),
     };
-    write(&o.save_cluster, &text)?;
     let found = planned(&o.mesh, (&o.cluster, &text), &o.plan, o.top, &o.program, own)?;
+    let kernels = if found.kernels.is_empty() { String::new() } else { format!("[kernels]\n{}", found.kernels) };
+    write(&o.save_cluster, &format!("{text}{kernels}"))?;
     print!("{}", found.table);
     write(&o.out, &found.plan)?;
     write(&o.timeline, &found.timeline)

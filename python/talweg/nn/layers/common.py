@@ -7,6 +7,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from ... import _native
 from ..._checked import type_error, value_error
+from .. import init
 from ..module import Module
 from ..parameter import Parameter
 
@@ -58,6 +59,44 @@ def placed(layer, device, dtype):
 def shown(**settings):
     """Settings as ``repr`` shows them."""
     return ", ".join(f"{k}={v!r}" for k, v in settings.items())
+
+
+_STARTS: dict[str, Callable[[Any, float], Any]] = {
+    "uniform": lambda p, bound: init.uniform_(p, -bound, bound),
+    "normal": lambda p, _: init.normal_(p),
+    "zeros": lambda p, _: init.zeros_(p),
+    "ones": lambda p, _: init.ones_(p),
+}
+
+
+class Described(Module):
+    """A layer whose parameters, with their shapes and initial distributions, are a row that Rust's layer reads too
+    (``_native.LAYERS``). Defaults of its constructor are those of the row, which a test compares."""
+
+    _row: ClassVar[str] = ""
+    _starts: dict[str, tuple[str, float]]
+
+    def _describe(self, **settings: Any) -> list[tuple[str, list[int] | None, tuple[str, float], bool]]:
+        """The row with these settings: name, shape (None: left out), initial distribution, whether it is a buffer."""
+        rows = _native.layer_parameters(self._row, settings)
+        self.__dict__["_starts"] = {name: start for name, shape, start, is_buffer in rows if shape is not None and not is_buffer}
+        return rows
+
+    def _make_parameters(self, **settings: Any) -> None:
+        """Adds the parameters and buffers that these settings ask for, and gives them their initial values."""
+        for name, shape, (_, value), is_buffer in self._describe(**settings):
+            if is_buffer:
+                self.register_buffer(name, None if shape is None else _native.full(shape, value))
+            elif "." not in name:
+                self.register_parameter(name, None if shape is None else parameter(*shape))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the initial values again."""
+        for name, (kind, bound) in self.__dict__.get("_starts", {}).items():
+            value = operator.attrgetter(name)(self)
+            if value is not None:
+                _STARTS[kind](value, bound)
 
 
 @dataclass_transform()

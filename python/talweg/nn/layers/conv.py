@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from ..._checked import check, type_error, value_error
 from .. import functional as F
-from .. import init
 from ..module import Module
 from ..parameter import UninitializedParameter
-from .common import parameter, placed, size, window
+from .common import Described, placed, size, window
 from .linear import LazyModule
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _ConvNd(Module):
+class _ConvNd(Described):
     """A convolution of ``_rank`` dimensions."""
 
     _rank = 0
@@ -72,19 +70,8 @@ class _ConvNd(Module):
         self.padding_mode = padding_mode
 
     def _make(self, bias):
-        g, pair = self.groups, (self.out_channels, self.in_channels)
-        first, second = pair[::-1] if self._is_transposed else pair
-        self.weight = parameter(first, second // g, *self.kernel_size)
-        self.register_parameter("bias", parameter(self.out_channels) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Uniform in ±1/√fan_in."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            if fan_in != 0:
-                init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+        sizes = dict(in_channels=self.in_channels, out_channels=self.out_channels, kernel_size=self.kernel_size)
+        self._make_parameters(**sizes, groups=self.groups, bias=bool(bias))
 
     def _widths(self):
         """Padding of each edge, last dimension first."""
@@ -120,19 +107,19 @@ class _ConvNd(Module):
 class Conv1d(_ConvNd):
     """Convolution of signals ``[N, C, L]``."""
 
-    _rank = 1
+    _rank, _row = 1, "Conv1d"
 
 
 class Conv2d(_ConvNd):
     """Convolution of images ``[N, C, H, W]``."""
 
-    _rank = 2
+    _rank, _row = 2, "Conv2d"
 
 
 class Conv3d(_ConvNd):
     """Convolution of volumes ``[N, C, D, H, W]``."""
 
-    _rank = 3
+    _rank, _row = 3, "Conv3d"
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -183,19 +170,19 @@ class _ConvTransposeNd(_ConvNd):
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of signals."""
 
-    _rank = 1
+    _rank, _row = 1, "ConvTranspose1d"
 
 
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of images."""
 
-    _rank = 2
+    _rank, _row = 2, "ConvTranspose2d"
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of volumes."""
 
-    _rank = 3
+    _rank, _row = 3, "ConvTranspose3d"
 
 
 class _LazyConv(LazyModule):
@@ -211,10 +198,7 @@ class _LazyConv(LazyModule):
     def initialize_parameters(self, input: Tensor, *_args: Any, **_kwargs: Any) -> None:
         """Makes the parameters for an input."""
         self.in_channels = input.shape[input.ndim - self._rank - 1]
-        if self.in_channels % self.groups:
-            raise value_error(f"{type(self).__name__}: {self.groups} groups do not divide {self.in_channels} inputs")
-        has_bias = self.bias is not None
-        self._make(has_bias)
+        self._make(self.bias is not None)
 
 
 class _LazyConvNd(_LazyConv):

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from ..._checked import check, value_error
 from .. import functional as F
-from .. import init
 from ..._state import no_grad
 from ..module import Module
 from ..parameter import Parameter
-from .common import parameter, placed, shown, size
+from .common import Described, placed, shown, size
 
 if TYPE_CHECKING:
     from ... import DTypeLike, Tensor
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["CosineSimilarity", "Embedding", "EmbeddingBag", "PairwiseDistance"]
 
 
-class _Table(Module):
+class _Table(Described):
+    _row = "Embedding"
+
     def _make(self, num_embeddings, embedding_dim, padding_idx, weight):
         self.num_embeddings = size(self, "num_embeddings", num_embeddings)
         self.embedding_dim = size(self, "embedding_dim", embedding_dim)
@@ -26,17 +27,18 @@ class _Table(Module):
         if padding_idx is not None and not -self.num_embeddings <= padding_idx < self.num_embeddings:
             raise value_error(f"{name}: padding_idx {padding_idx} is not within {num_embeddings} embeddings")
         self.padding_idx = None if padding_idx is None else padding_idx % self.num_embeddings
+        sizes = dict(num_embeddings=self.num_embeddings, embedding_dim=self.embedding_dim)
         if weight is None:
-            self.weight = parameter(self.num_embeddings, self.embedding_dim)
-            self.reset_parameters()
+            self._make_parameters(**sizes)
         else:
+            self._describe(**sizes)
             if tuple(weight.shape) != (self.num_embeddings, self.embedding_dim):
                 raise value_error(f"{name}: the weight is {tuple(weight.shape)}, not {(num_embeddings, embedding_dim)}")
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 
     def reset_parameters(self) -> None:
         """Standard normal values, and zeros at ``padding_idx``."""
-        init.normal_(self.weight)
+        super().reset_parameters()
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx] = 0.0

@@ -7,9 +7,7 @@ from ... import _native
 from ..._checked import check
 from ..._native import Tensor
 from ...errors import ShapeError
-from .. import init
-from ..module import Module
-from .common import parameter, size
+from .common import Described, size
 from .linear import Linear
 
 __all__ = ["GAT", "GCN"]
@@ -29,7 +27,7 @@ def _sent_to(to, nodes, sent):
     return _native.zeros(nodes, *sent.shape[1:], dtype=sent.dtype).index_add(0, to, sent)
 
 
-class GCN(Module):
+class GCN(Described):
     """Graph convolution (Kipf and Welling 2017) of nodes ``[N, inputs]`` along edges ``[2, E]``. Every node gets an edge
     to itself: the edges given should have none.
 
@@ -37,17 +35,13 @@ class GCN(Module):
     talweg.Size([3, 4])
     """
 
+    _row = "GCN"
+
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
         self.lin = Linear(self.in_channels, self.out_channels, bias=False)
-        self.bias = parameter(self.out_channels)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Glorot's weights and no bias."""
-        init.xavier_uniform_(self.lin.weight)
-        init.zeros_(self.bias)
+        self._make_parameters(in_channels=self.in_channels, out_channels=self.out_channels)
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         source, to, nodes = _looped(x, edges)
@@ -61,7 +55,7 @@ class GCN(Module):
         return f"{self.in_channels}, {self.out_channels}"
 
 
-class GAT(Module):
+class GAT(Described):
     """Graph attention (Veličković and others 2018); ``concat`` puts the heads side by side, else they are averaged. Every
     node gets an edge to itself: the edges given should have none.
 
@@ -69,22 +63,15 @@ class GAT(Module):
     talweg.Size([3, 8])
     """
 
+    _row = "GAT"
+
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True) -> None:
         super().__init__()
         self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
         self.heads, self.concat = size(self, "heads", heads, 1), concat
         self.lin = Linear(self.in_channels, self.heads * self.out_channels, bias=False)
-        self.att_src, self.att_dst = (parameter(1, self.heads, self.out_channels) for _ in range(2))
-        self.bias = parameter(self.heads * self.out_channels if concat else self.out_channels)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Glorot's weights and no bias."""
-        bound = (6.0 / (self.heads + self.out_channels)) ** 0.5
-        init.xavier_uniform_(self.lin.weight)
-        init.uniform_(self.att_src, -bound, bound)
-        init.uniform_(self.att_dst, -bound, bound)
-        init.zeros_(self.bias)
+        sizes = dict(in_channels=self.in_channels, out_channels=self.out_channels)
+        self._make_parameters(**sizes, heads=self.heads, concat=bool(concat))
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         source, to, nodes = _looped(x, edges)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from ... import _native
 from ..._checked import check, type_error
 from .. import functional as F
-from .. import init
 from ..module import Module
 from ..parameter import UninitializedParameter
-from .common import parameter, placed, shown, size
+from .common import Described, placed, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +34,14 @@ class Identity(Module):
         return input
 
 
-class Linear(Module):
+class Linear(Described):
     """y = x Wᵀ + b on the last dimension.
 
     >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
     talweg.Size([3, 2])
     """
+
+    _row = "Linear"
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: str | None = None,
@@ -50,17 +50,8 @@ class Linear(Module):
         super().__init__()
         self.in_features = size(self, "in_features", in_features)
         self.out_features = size(self, "out_features", out_features)
-        self.weight = parameter(self.out_features, self.in_features)
-        self.register_parameter("bias", parameter(self.out_features) if bias else None)
-        self.reset_parameters()
+        self._make_parameters(in_features=self.in_features, out_features=self.out_features, bias=bool(bias))
         placed(self, device, dtype)
-
-    def reset_parameters(self) -> None:
-        """Uniform in ±1/√in_features."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
-            init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
@@ -103,17 +94,11 @@ class LazyLinear(LazyModule, Linear):
         self.register_parameter("bias", UninitializedParameter() if bias else None)
         self.__dict__["_place"] = (device, dtype)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params():
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor) -> None:
         """Makes the parameters for an input."""
         self.in_features = input.shape[-1]
-        self.weight = parameter(self.out_features, self.in_features)
-        if self.bias is not None:
-            self.bias = parameter(self.out_features)
-        self.reset_parameters()
+        has_bias = self.bias is not None
+        self._make_parameters(in_features=self.in_features, out_features=self.out_features, bias=has_bias)
 
 
 class QuantizedLinear(Module):
@@ -137,12 +122,14 @@ class QuantizedLinear(Module):
         return x.quantized_linear(self.weight, self.scale, self.bias)
 
 
-class Bilinear(Module):
+class Bilinear(Described):
     """y = x₁ᵀ W x₂ + b.
 
     >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
     talweg.Size([5, 2])
     """
+
+    _row = "Bilinear"
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: str | None = None,
@@ -151,17 +138,9 @@ class Bilinear(Module):
         super().__init__()
         self.in1_features, self.in2_features = size(self, "in1_features", in1_features, 1), size(self, "in2_features", in2_features)
         self.out_features = size(self, "out_features", out_features)
-        self.weight = parameter(self.out_features, self.in1_features, self.in2_features)
-        self.register_parameter("bias", parameter(self.out_features) if bias else None)
-        self.reset_parameters()
+        sizes = dict(in1_features=self.in1_features, in2_features=self.in2_features, out_features=self.out_features)
+        self._make_parameters(**sizes, bias=bool(bias))
         placed(self, device, dtype)
-
-    def reset_parameters(self) -> None:
-        """Uniform in ±1/√in1_features."""
-        bound = 1 / math.sqrt(self.in1_features)
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)

@@ -8,10 +8,9 @@ from ... import _native, distributed
 from ..._checked import check, value_error
 from ..._native import Tensor
 from .. import functional as F
-from .. import init
 from ..module import Module
 from ..parameter import UninitializedParameter
-from .common import parameter, placed, shown, size, window
+from .common import Described, placed, shown, size, window
 from .linear import LazyModule
 
 if TYPE_CHECKING:
@@ -27,12 +26,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-class LayerNorm(Module):
+class LayerNorm(Described):
     """Layer normalization over the last dimensions, then an affine map.
 
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
     """
+
+    _row = "LayerNorm"
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True,
@@ -42,17 +43,9 @@ class LayerNorm(Module):
         rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
         self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", parameter(*self.normalized_shape) if elementwise_affine else None)
-        self.register_parameter("bias", parameter(*self.normalized_shape) if elementwise_affine and bias else None)
-        self.reset_parameters()
+        settings = dict(elementwise_affine=bool(elementwise_affine), bias=bool(bias))
+        self._make_parameters(normalized_shape=self.normalized_shape, **settings)
         placed(self, device, dtype)
-
-    def reset_parameters(self) -> None:
-        """Ones and zeros."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -62,12 +55,14 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, {shown(**settings)}"
 
 
-class RMSNorm(Module):
+class RMSNorm(Described):
     """Root-mean-square normalization over the last dimensions, then scaled.
 
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
     talweg.Size([2, 4])
     """
+
+    _row = "RMSNorm"
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
@@ -77,14 +72,8 @@ class RMSNorm(Module):
         rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
         self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", parameter(*self.normalized_shape) if elementwise_affine else None)
-        self.reset_parameters()
+        self._make_parameters(normalized_shape=self.normalized_shape, elementwise_affine=bool(elementwise_affine))
         placed(self, device, dtype)
-
-    def reset_parameters(self) -> None:
-        """Ones."""
-        if self.weight is not None:
-            init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -93,12 +82,14 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(Described):
     """Group normalization over groups of channels, then an affine map.
 
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
     talweg.Size([3, 4, 5])
     """
+
+    _row = "GroupNorm"
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: str | None = None,
@@ -109,12 +100,9 @@ class GroupNorm(Module):
         if self.num_channels % self.num_groups:
             raise value_error(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
         self.eps, self.affine = eps, affine
-        self.register_parameter("weight", parameter(self.num_channels) if affine else None)
-        self.register_parameter("bias", parameter(self.num_channels) if affine and bias else None)
-        self.reset_parameters()
+        sizes = dict(num_groups=self.num_groups, num_channels=self.num_channels)
+        self._make_parameters(**sizes, affine=bool(affine), bias=bool(bias))
         placed(self, device, dtype)
-
-    reset_parameters = LayerNorm.reset_parameters
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -124,22 +112,18 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, {shown(**settings)}"
 
 
-class _NormBase(Module):
+class _NormBase(Described):
     """Running statistics of channels, weight and bias."""
 
-    _ranks = ()
+    _ranks: tuple[int, ...] = ()
+    _row = "BatchNorm1d"  # the parameters of all are the same
 
     def _make(self, num_features, eps, momentum, affine, track_running_stats, bias=True):
         self.num_features = size(self, "num_features", num_features)
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
-        n = self.num_features
-        self.register_parameter("weight", parameter(n) if affine else None)
-        self.register_parameter("bias", parameter(n) if affine and bias else None)
-        self.register_buffer("running_mean", _native.zeros(n) if track_running_stats else None)
-        self.register_buffer("running_var", _native.ones(n) if track_running_stats else None)
-        count = _native.zeros((), dtype="int64") if track_running_stats else None
-        self.register_buffer("num_batches_tracked", count)
-        self.reset_parameters()
+        flags = dict(affine=bool(affine), track_running_stats=bool(track_running_stats), bias=bool(bias))
+        self._make_parameters(num_features=self.num_features, **flags)
+        self.register_buffer("num_batches_tracked", _native.zeros((), dtype="int64") if track_running_stats else None)
 
     def reset_running_stats(self) -> None:
         """Resets the running statistics."""
@@ -150,8 +134,9 @@ class _NormBase(Module):
 
     def reset_parameters(self) -> None:
         """Ones and zeros, and reset running statistics."""
-        self.reset_running_stats()
-        LayerNorm.reset_parameters(self)
+        super().reset_parameters()
+        if "num_batches_tracked" in self._buffers:
+            self.reset_running_stats()
 
     def _check_rank(self, input):
         if input.ndim not in self._ranks:

@@ -12,7 +12,7 @@ from .. import functional as F
 from .. import init
 from ..module import Module
 from ..utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from .common import parameter, placed, shown, size
+from .common import Described, parameter, placed, shown, size
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,7 +64,7 @@ def _biases(mode, bias_ih, bias_hh):
     return bias_ih + bias_hh, None
 
 
-class RNNBase(Module):
+class RNNBase(Described):
     """Layers on top of each other, of any cell."""
 
     def __init__(
@@ -88,31 +88,20 @@ class RNNBase(Module):
         if self.proj_size >= self.hidden_size:
             raise value_error(f"{name}: proj_size {proj_size} must be smaller than hidden_size {hidden_size}")
         self.dropout = float(dropout)
-        for layer in range(self.num_layers):
-            for suffix in self._suffixes(layer):
-                self._make(layer, suffix)
-        self.reset_parameters()
+        self._make(mode.partition("_")[0])
         placed(self, device, dtype)
 
     def _suffixes(self, layer):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
-    def _make(self, layer, suffix):
-        rows, seen = _CELLS[self.mode][1] * self.hidden_size, self.proj_size or self.hidden_size
-        width = self.input_size if layer == 0 else seen * (2 if self.bidirectional else 1)
-        shapes = {"weight_ih": (rows, width), "weight_hh": (rows, seen)}
-        if self.bias:
-            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+    def _make(self, row):
+        self.__dict__["_row"] = row
+        settings = dict(num_layers=self.num_layers, bias=bool(self.bias), bidirectional=bool(self.bidirectional))
         if self.proj_size:
-            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
-        for name, shape in shapes.items():
-            setattr(self, name + suffix, parameter(*shape))
-
-    def reset_parameters(self) -> None:
-        """Uniform in ±1/√hidden_size."""
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
+            settings["proj_size"] = self.proj_size
+        self._make_parameters(input_size=self.input_size, hidden_size=self.hidden_size, **settings)
+        for name in [n for n, p in self._parameters.items() if p is None]:  # PyTorch has none of these names then
+            del self._parameters[name]
 
     def flatten_parameters(self) -> None:
         """Nothing: weights need not lie one after the other here."""
@@ -312,7 +301,11 @@ class RNNCellBase(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    reset_parameters = RNNBase.reset_parameters
+    def reset_parameters(self) -> None:
+        """Uniform in ±1/√hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
 
     def _step(self, input, state):
         if input.ndim not in (1, 2):

@@ -108,7 +108,11 @@ impl<S: Multiply> Oriented<S> {
                 (0..cut.count()).for_each(|x| self.sweep_direct(cut.at(x), left, room.ptr()));
             } else if is_direct && !self.is_stream() {
                 let room = Scratch::<S::Acc>::new(PANEL * self.lanes * cut.kc);
-                self.sweep_keeping(first, n, left, room.ptr());
+                let finish = |j: usize, n: usize| done(self.patch(0, self.m, j, n));
+                self.sweep_keeping(first, n, left, room.ptr(), if self.is_free { &finish } else { &|_, _| {} });
+                if self.is_free {
+                    return;
+                }
             } else {
                 // One buffer is multiplied with while the other is filled.
                 let size = cut.width * cut.kc;
@@ -170,8 +174,15 @@ impl<S: Multiply> Oriented<S> {
     }
 
     /// Right side as it lies, a panel at a time, which the first strip of rows packs for the others;
-    /// panels with columns that do not fill a vector are packed before.
-    unsafe fn sweep_keeping(&self, first: usize, n: usize, left: Option<*const S::Acc>, room: *mut S::Acc) {
+    /// panels with columns that do not fill a vector are packed before. `done` is called for the columns of each.
+    unsafe fn sweep_keeping(
+        &self,
+        first: usize,
+        n: usize,
+        left: Option<*const S::Acc>,
+        room: *mut S::Acc,
+        done: &dyn Fn(usize, usize),
+    ) {
         let (vectors, kc) = (n.div_ceil(self.lanes), self.depth());
         let panels = (0..panel_count(vectors)).map(|i| panel_at(i, vectors));
         for ((v, nv), p) in panels.flat_map(|panel| (0..self.k).step_by(kc).map(move |p| (panel, p))) {
@@ -189,6 +200,9 @@ impl<S: Multiply> Oriented<S> {
                     q.right = Panels { p: room, row: 0 };
                 }
                 S::Acc::sweep(&SweepOf(q));
+            }
+            if p + k == self.k {
+                done(part.j, n);
             }
         }
     }
@@ -331,6 +345,7 @@ impl<S: Multiply> Oriented<S> {
             alpha: self.alpha,
             left,
             left_row,
+            left_step: 0,
             right: Panels { p: std::ptr::null(), row: 0 },
             c: self.c.wrapping_offset(part.i as isize * self.c_row + part.j as isize * self.c_col),
             c_row: self.c_row,

@@ -58,7 +58,7 @@ macro_rules! float {
         dispatch! {
             unsafe fn $sweep(q: &Sweep<$t>) { I => {
                 type V = <I as Isa>::$v;
-                if height(size_of::<V>()) == 8 { sweep::<V, One, 8>(q) } else { sweep::<V, One, 4>(q) }
+                sweep::<V, One, { height(size_of::<V>()) }>(q)
             } }
         }
         impl Float for $t {

@@ -277,6 +277,8 @@ pub(crate) struct Sweep<E> {
     pub left: *const E,
     /// Elements between rows where A lies as it is, along `k`; 0: packed in strips.
     pub left_row: isize,
+    /// Elements between steps of `k` of a single strip that lies in a wider matrix; 0: as many as it has rows.
+    pub left_step: usize,
     pub right: Panels<E>,
     pub c: *mut E,
     pub c_row: isize,
@@ -298,8 +300,8 @@ pub(crate) struct Sweep<E> {
     pub pairs: bool,
 }
 
-/// Vectors that a panel is wide at most.
-pub(crate) const PANEL: usize = 3;
+/// Vectors that a panel is wide at most. WebAssembly's are two registers each, of which its hosts have half as many.
+pub(crate) const PANEL: usize = if cfg!(target_arch = "wasm32") { 1 } else { 3 };
 
 /// How many panels `vectors` make.
 #[inline(always)]
@@ -348,7 +350,8 @@ unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize
     // SAFETY: the caller's promise.
     unsafe {
         let a = if q.left_row == 0 {
-            Rows { p: q.left.add(i * q.k), row: 1, col: rows as isize }
+            let step = if q.left_step == 0 { rows } else { q.left_step };
+            Rows { p: q.left.add(i * q.k), row: 1, col: step as isize }
         } else {
             Rows { p: q.left.offset(i as isize * q.left_row), row: q.left_row, col: 1 }
         };

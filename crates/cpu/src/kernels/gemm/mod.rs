@@ -210,6 +210,28 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         }
     }
 
+    /// Computes the only product of the batch, and calls `done` for each part of C when it is finished; parts may have any
+    /// shape.
+    ///
+    /// # Safety
+    /// As for [`Gemm::run`].
+    pub unsafe fn run_parts(&self, done: &(dyn Fn(Patch) + Sync)) {
+        // SAFETY: the caller's promise; `C` is the type of the computation where it says so.
+        unsafe {
+            if C::SAME && !self.is_vector() && self.m * self.n * self.k > 0 {
+                let q = Gemm::<S, S::Acc> {
+                    alpha: self.alpha,
+                    accumulate: self.accumulate,
+                    c_row: self.c_row,
+                    ..Gemm::new(self.m, self.n, self.k, self.a, self.b, self.c.cast())
+                };
+                return S::one(&q, done);
+            }
+            self.run();
+            done(Patch { row: 0, rows: self.m, col: 0, cols: self.n });
+        }
+    }
+
     /// Products of a column and a row: each row of C is a multiple of B's. `S` and `C` are the type of the computation.
     unsafe fn run_outer(&self) {
         const TASK: usize = 1 << 14;

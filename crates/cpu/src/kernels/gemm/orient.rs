@@ -203,6 +203,8 @@ impl<S: Multiply> Oriented<S> {
             left: self.left.down(first),
             c: self.c.wrapping_offset(first as isize * self.c_row),
             fixed_depth: self.depth(),
+            // Its parts are reported together.
+            is_free: false,
             ..*self
         }
     }

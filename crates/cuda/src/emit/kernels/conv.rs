@@ -4,10 +4,12 @@ use super::{Call, Text, depthwise, split};
 use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::Class;
+use crate::rewrite::rows;
 use std::fmt::Write;
 
 /// Pooling. Convolutions have their rows with those of the library.
-pub static CLAIMS: &[Claim] = &[Claim::new("max_pool_index", max_pool_index)];
+pub static CLAIMS: &[Claim] =
+    &[Claim::new("max_pool_index", max_pool_index), Claim::new(rows::POOL_GRAD_FIRST.name, max_pool_grad)];
 
 /// Sizes of a convolution, spatial ones one for each dimension.
 struct Geometry {
@@ -188,4 +190,38 @@ fn max_pool_index(c: &Call) -> Option<Vec<Kernel>> {
         "}".repeat(window.len())
     );
     Text::new().reads("x", x).writes("y", y).each(y.ty.shape.count(), &body)
+}
+
+/// The gradient of max pooling: each element looks at the windows it is in, and takes the gradients of those whose
+/// greatest it is.
+fn max_pool_grad(c: &Call) -> Option<Vec<Kernel>> {
+    let (index, g, dx) = (&c.args[0], &c.args[1], &c.outs[0]);
+    let [window, stride, lo, dilation] = ["window", "stride", "padding_lo", "dilation"].map(|n| c.attrs.sizes(n).ok());
+    let (window, stride, lo, dilation) = (window?, stride?, lo?, dilation?);
+    let (xs, ys) = (&dx.ty.shape[2..], &g.ty.shape[2..]);
+    let (plane, out): (usize, usize) = (xs.iter().product(), ys.iter().product());
+    let class = Class::of(dx.ty.dtype).c();
+    let mut body = format!("const idx place = i % {plane};\n{}", split(xs, "place", "x"));
+    let _ = write!(body, "const idx base = i / {plane} * {out};\n{class} sum = 0;\n");
+    for d in 0..window.len() {
+        // From the first window that reaches the place to the last that begins before it.
+        let reach = (window[d] - 1) * dilation[d] + 1;
+        let _ = write!(
+            body,
+            "const idx t{d} = x{d} + {lo}, a{d} = t{d} < {reach} ? 0 : (t{d} - {reach}) / {stride} + 1;\n\
+             const idx b{d} = t{d} / {stride} < {last} ? t{d} / {stride} : {last};\n\
+             for (idx q{d} = a{d}; q{d} <= b{d}; q{d}++) {{\n",
+            lo = lo[d],
+            stride = stride[d],
+            last = ys[d] - 1
+        );
+    }
+    let _ = write!(
+        body,
+        "const idx at = base + {};\nif (index[at] == place) sum = sum + get(g[at]);\n{}dx[i] = put_{}(sum);\n",
+        Geometry::flat("q", ys),
+        "}".repeat(window.len()),
+        dx.ty.dtype
+    );
+    Text::new().reads("index", index).reads("g", g).writes("dx", dx).each(dx.ty.shape.count(), &body)
 }

@@ -168,7 +168,7 @@ impl Client {
         let found = if found.0 == 0 { (revision(&done), found.1) } else { found };
         Ok((done["succeeded"].as_bool().unwrap_or(false), found))
     }
-    /// A lease for so many seconds.
+    /// A lease for this many seconds.
     pub fn grant(&self, ttl: Duration, deadline: Instant) -> Result<i64> {
         let granted = self.ask("/v3/lease/grant", &json!({ "TTL": ttl.as_secs().max(1).to_string() }), deadline)?;
         let id = granted["ID"].as_str().and_then(|id| id.parse().ok());

@@ -218,7 +218,7 @@ impl Http {
             self.read(deadline)?;
         }
     }
-    /// Reads until so many bytes are here.
+    /// Reads until this many bytes are here.
     fn fill(&mut self, n: usize, deadline: Instant) -> io::Result<()> {
         while self.came.len() < n {
             self.read(deadline)?;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// A log shorter than this is never worth rewriting.
 const LOG_MIN: u64 = 4 << 20;
-/// A log is rewritten when it is so many times as long as what it describes, and not short.
+/// A log is rewritten when it is this many times as long as what it describes, and not short.
 const LOG_FACTOR: u64 = 4;
 
 /// Where a server keeps its partitions.
@@ -45,7 +45,7 @@ impl Disk {
         self.folder.join(format!("partition-{partition}.log"))
     }
     /// How far each partition is that has a file here, and from which step on the file can be
-    /// repeated, in a job of so many workers. The folder and the files are their owner's alone.
+    /// repeated, in a job of this many workers. The folder and the files are their owner's alone.
     pub fn positions(&self, workers: usize) -> Result<Vec<(u32, Kept)>> {
         let failed = || Error::io(format!("reading {}", self.folder.display()));
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed())?;

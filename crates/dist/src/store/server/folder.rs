@@ -25,7 +25,7 @@ impl Disk {
             .ok_or_else(|| Error::value(format!("another server keeps its partitions in {}", self.folder.display())))
     }
 
-    /// Takes over what servers have left that this job does not have, of a job of so many workers.
+    /// Takes over what servers have left that this job does not have, of a job of this many workers.
     pub fn adopt(&self, workers: usize) -> Result<()> {
         let (Some(first), Some(all)) = (self.servers, self.folder.parent()) else { return Ok(()) };
         let failed = || Error::io(format!("taking over what is in {}", all.display()));

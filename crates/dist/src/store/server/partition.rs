@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Steps that a worker may have under way at most; it waits for the oldest long before.
+/// Steps that a worker may have in progress at most; it waits for the oldest long before.
 const STEPS_MAX: usize = 64;
 
 /// The elements of a block and what belongs to them.
@@ -113,7 +113,7 @@ pub struct Counters {
     pub reads: u64,
     /// Reads that had to wait.
     pub parked: u64,
-    /// How many reads were so many steps ahead of the slowest worker; the last counts all beyond.
+    /// How many reads were this many steps ahead of the slowest worker; the last counts all beyond.
     pub staleness: [u64; 17],
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn choose(kv: &Kv, present: &[ServerId], workers: usize) -> Result<Re
         (all().min().unwrap_or(0), all().max().unwrap_or(0))
     };
     if !gathers {
-        // A worker may be so many steps further with one partition than with another.
+        // A worker may be this many steps further with one partition than with another.
         let (least, most) = steps(|at| at.settled);
         let is_torn = most - least > workers as u64 * (VOLATILE_MAX + 1);
         return if is_torn { Err(torn(newest(), |at| at.settled)) } else { Ok(Recovery { best, step: None }) };

@@ -57,7 +57,7 @@ impl Store {
             let blocks = self.client.take(part.request).unwrap_or_default();
             match blocks.first().map(|b| b.to_bits()) {
                 Some(0) => {}
-                // Another server may have taken over while the question was under way.
+                // Another server may have taken over while the question was in flight.
                 Some(_) => parts.push(Part { server: now[part.partition as usize], ..part }),
                 None => {
                     return Err(Error::Lost(format!("partition {} is past this worker's step", part.partition)));

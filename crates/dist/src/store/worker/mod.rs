@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Polling interval while waiting for other workers.
 const POLL: Duration = Duration::from_millis(250);
-/// Steps under way that are not durable yet, at most.
+/// Steps in progress that are not durable yet, at most.
 pub(crate) const VOLATILE_MAX: u64 = 4;
 /// A table of this many elements fits in no cache when it is sent whole.
 const UNCACHED: usize = 4 << 20;
@@ -123,7 +123,7 @@ impl Store {
     pub fn reuse(&mut self, rule: &Rule) {
         self.client.reuse(rule);
     }
-    /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
+    /// How many reads were this many steps ahead of the slowest worker in what they saw; the last
     /// counts all beyond.
     pub fn staleness_counts(&self) -> &[u64; 17] {
         self.client.staleness_counts()

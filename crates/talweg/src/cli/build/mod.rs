@@ -36,6 +36,9 @@ pub struct Options {
     /// Compiles kernels for size too: about a quarter smaller, and several times slower.
     #[arg(long)]
     small: bool,
+    /// Of a module for pages: compiles a second one with relaxed SIMD, which a page takes where the browser has it.
+    #[arg(long)]
+    relaxed: bool,
     /// Where to write the Cargo project, which is kept; by default a folder beside the output that is kept too.
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
@@ -81,9 +84,11 @@ pub fn run(o: &Options) -> Result<()> {
         is_small: o.small,
         source: o.source.clone(),
         ports: planned.ports,
+        has_gpu: planned.gpu.is_ok(),
+        has_relaxed: o.relaxed && kind == Kind::Wasm,
     };
     project.write(&planned.bundle)?;
-    let made = project.compile()?;
+    let made = project.compile(false)?;
     copy(&made, &output)?;
     match kind {
         // The model is a file beside it.
@@ -104,6 +109,19 @@ pub fn run(o: &Options) -> Result<()> {
             ] {
                 copy(&project.dir.join(from), &to)?;
                 println!("{}: {} bytes", to.display(), size(&to)?);
+            }
+            if project.has_relaxed {
+                let to = output.with_extension("relaxed.wasm");
+                copy(&project.compile(true)?, &to)?;
+                println!("{}: {} bytes", to.display(), size(&to)?);
+            }
+            let to = output.with_extension("gpu");
+            match &planned.gpu {
+                Ok(program) => {
+                    std::fs::write(&to, program).map_err(|e| in_io(&to, e))?;
+                    println!("{}: {} bytes", to.display(), program.len());
+                }
+                Err(ops) => println!("no program for WebGPU, which lacks {ops}"),
             }
         }
     }
@@ -139,6 +157,8 @@ struct Planned {
     ports: Ports,
     bundle: Vec<u8>,
     needs: Vec<String>,
+    /// The program for WebGPU, or the ops that it lacks.
+    gpu: std::result::Result<Vec<u8>, String>,
 }
 
 impl Planned {
@@ -172,8 +192,9 @@ fn plan(path: &Path, sizes: &crate::onnx::Sizes) -> Result<Planned> {
         d.check(n).map(|()| n)
     };
     let chosen = s.dims.iter().map(size).collect::<Result<Vec<usize>>>()?;
-    let graph = crate::engine_named("cpu")?.optimize(&model.frozen(&chosen)?)?;
-    let compiled = Compiled::new(graph)?;
+    let frozen = model.frozen(&chosen)?;
+    let gpu = gpu(&frozen)?;
+    let compiled = Compiled::new(crate::engine_named("cpu")?.optimize(&frozen)?)?;
     let needs = cpu::needs(&compiled)?;
     let plan = compiled.plan();
     let results = plan.results.iter().map(|(_, t)| t.clone()).collect::<Vec<Type>>();
@@ -187,7 +208,17 @@ fn plan(path: &Path, sizes: &crate::onnx::Sizes) -> Result<Planned> {
     let names = |list: &[(String, Type)]| list.iter().map(|(n, _)| n.clone()).collect::<Vec<_>>();
     let bundle = edge::bundle(&s.name, &names(&ports.inputs), &names(&ports.outputs), plan)?;
     check(&model, &bundle, &ports)?;
-    Ok(Planned { name: s.name.clone(), ports, bundle, needs: needs.into_iter().collect() })
+    Ok(Planned { name: s.name.clone(), ports, bundle, needs: needs.into_iter().collect(), gpu })
+}
+
+/// The program of a graph for WebGPU in a page, or the ops that it lacks.
+fn gpu(graph: &ir::Graph) -> Result<std::result::Result<Vec<u8>, String>> {
+    let graph = passes::optimize(graph, &wgsl::lower::claims, &runtime::reference::run_node)?;
+    let lowered = wgsl::lower::Lowered::new(graph, &mut passes::Watch::none())?;
+    match wgsl::page::refusal(&lowered) {
+        Some(ops) => Ok(Err(ops)),
+        None => Ok(Ok(wgsl::page::file(&lowered)?)),
+    }
 }
 
 /// Fails unless the bundle computes what the model does on one input.

@@ -24,6 +24,9 @@ pub struct Project {
     pub is_small: bool,
     pub source: Option<PathBuf>,
     pub ports: Ports,
+    /// Of a module: there is a program for WebGPU too, and a module with relaxed SIMD.
+    pub has_gpu: bool,
+    pub has_relaxed: bool,
 }
 
 /// A name that C and Rust allow.
@@ -80,14 +83,18 @@ impl Project {
         Ok(())
     }
 
-    /// Has Cargo compile it; the file it made.
-    pub fn compile(&self) -> Result<PathBuf> {
+    /// Has Cargo compile it; the file it made. A module is compiled with relaxed SIMD if that is asked for.
+    pub fn compile(&self, is_relaxed: bool) -> Result<PathBuf> {
         let failed = |e: String| Error::new(ErrorKind::Io, e);
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["build", "--release", "--quiet", "--target", &self.triple]).current_dir(&self.dir);
         // Those of an enclosing build are not for this one.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
+        let target = self.dir.join(if is_relaxed { "target-relaxed" } else { "target" });
+        if is_relaxed {
+            command.env("RUSTFLAGS", "-C target-feature=+simd128,+relaxed-simd").env("CARGO_TARGET_DIR", &target);
+        }
         let status = command.status().map_err(|e| failed(format!("cargo: {e}; building needs a Rust toolchain")))?;
         if !status.success() {
             let (dir, t) = (self.dir.display(), &self.triple);
@@ -100,7 +107,7 @@ impl Project {
             Kind::Library => format!("lib{name}.a"),
             Kind::Wasm => format!("{name}.wasm"),
         };
-        Ok(self.dir.join("target").join(&self.triple).join("release").join(file))
+        Ok(target.join(&self.triple).join("release").join(file))
     }
 
     fn manifest(&self, source: Option<&Path>) -> String {
@@ -197,6 +204,8 @@ impl Project {
             .replace("NAME", &self.name)
             .replace("[/* inputs */]", &inputs.to_string())
             .replace("[/* outputs */]", &outputs.to_string())
+            .replace("false /* gpu */", &self.has_gpu.to_string())
+            .replace("false /* relaxed */", &self.has_relaxed.to_string())
     }
 }
 

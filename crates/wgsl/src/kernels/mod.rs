@@ -14,7 +14,7 @@ macro_rules! files {
         pub static CLAIMS: &[&[Claim]] = &[$( $name::CLAIMS ),*];
     };
 }
-files! { axis, conv, gemm, moves, pooling, scatter, search, sort }
+files! { attention, axis, conv, gemm, moves, pooling, scatter, search, sort }
 
 /// Kernels with their scratch bytes.
 type Kernels = Option<(Vec<Kernel>, usize)>;
