@@ -144,11 +144,11 @@ fn companies(format: Format, cache_dtype: ir::DType) {
         run(&mut engine);
         alone.push(events(&from));
     }
-    // Room for little more than two sequences at their longest.
+    // Room for little more than one sequence at its longest. How prompts are chunked follows the clock, so the number
+    // of preemptions differs between runs: about 30.
     let width = tiny::HIDDEN / tiny::HEADS + if cache_dtype == ir::DType::I8 { 4 } else { 0 };
     let token = 2 * tiny::LAYERS * tiny::KV_HEADS * width * cache_dtype.size();
-    let tight = Options { cache_bytes: token * 4 * 18, ..options() };
-    let mut preempted = 0;
+    let tight = Options { cache_bytes: token * 4 * 14, ..options() };
     let mut engine = Engine::new(model, tight).unwrap();
     for round in 0..rounds {
         let company: Vec<usize> = (0..2 + random.below(6)).map(|_| random.below(requests.len())).collect();
@@ -163,15 +163,14 @@ fn companies(format: Format, cache_dtype: ir::DType) {
         // One goes away.
         let (gone, from) = open.swap_remove(random.below(open.len()));
         drop(from);
-        let before = engine.stats().preemptions.load(std::sync::atomic::Ordering::Relaxed);
         run(&mut engine);
-        preempted += engine.stats().preemptions.load(std::sync::atomic::Ordering::Relaxed) - before;
         for (i, from) in open {
             assert_eq!(events(&from), alone[i], "round {round}, request {i}, beside {gone}");
         }
         assert_eq!(engine.scheduler().pool().usage(), 0.0);
     }
-    let hits = engine.stats().prefix_hits.load(std::sync::atomic::Ordering::Relaxed);
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    let (preempted, hits) = (count(&engine.stats().preemptions), count(&engine.stats().prefix_hits));
     assert!(preempted > 0 && hits > 0, "{preempted} preemptions, {hits} shared tokens");
 }
 
