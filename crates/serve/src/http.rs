@@ -8,6 +8,7 @@ use crate::peers::FromPeer;
 use crate::repository::Selector;
 use crate::served::Served;
 use crate::ticket::Ticket;
+use crate::wire::Whole;
 use crate::{grpc, guard, openapi, packing, rest};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, Request, State};
@@ -166,16 +167,15 @@ async fn register(State(app): Held, Path(names): Names, request: Request) -> Ans
     #[derive(serde::Deserialize)]
     struct Asked {
         key: String,
-        #[serde(default)]
-        offset: u64,
-        byte_size: u64,
+        offset: Option<Whole<u64>>,
+        byte_size: Whole<u64>,
     }
     let (head, body) = request.into_parts();
     let (mut body, _) = read_body(&app, &head.headers, body, None).await?;
     let body = body.take_joined(body.len()).unwrap_or_default();
     let bad = |e| Failure::invalid(format!("a region needs a key and a byte_size: {e}"));
     let Asked { key, offset, byte_size } = serde_json::from_slice(&body).map_err(bad)?;
-    app.regions.register(&names["name"], &key, offset, byte_size)?;
+    app.regions.register(&names["name"], &key, offset.map_or(0, |offset| offset.0), byte_size.0)?;
     Ok(json_response(&json!({})))
 }
 

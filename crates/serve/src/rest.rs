@@ -6,7 +6,7 @@ use crate::failure::{Answered, Failure};
 use crate::input::{Input, Pieces};
 use crate::regions::{Regions, Slot};
 use crate::served::Served;
-use crate::wire;
+use crate::wire::{self, Whole};
 use bytes::Bytes;
 use model::Axis;
 use serde::Deserialize;
@@ -29,6 +29,7 @@ struct InferRequest<'a> {
 #[derive(Deserialize)]
 struct InputTensor<'a> {
     name: String,
+    #[serde(deserialize_with = "wire::sizes")]
     shape: Vec<i64>,
     #[serde(borrow)]
     datatype: Cow<'a, str>,
@@ -105,7 +106,7 @@ fn json_error(e: serde_json::Error) -> Failure {
 /// A parameter that is a number. One of another kind is refused: to pass it over would change what is asked for.
 fn number(name: &str, value: &Option<Value>) -> Answered<Option<u64>> {
     let bad = || Failure::invalid(format!("the parameter {name} must be a non-negative integer"));
-    value.as_ref().map(|v| v.as_u64().ok_or_else(bad)).transpose()
+    value.as_ref().map(|v| Whole::deserialize(v).map(|n| n.0).map_err(|_| bad())).transpose()
 }
 
 /// A parameter that is true or false.
@@ -134,9 +135,9 @@ pub fn decode(
         let value = match (tensor.data, &tensor.parameters.binary_data_size, slot) {
             (None, None, Some(slot)) => Input::new(&tensor.name, dtype, &tensor.shape, slot.read(&tensor.name)?)?,
             (None, Some(size), None) => {
-                let size = size.as_u64().and_then(|s| usize::try_from(s).ok());
                 let short = || Failure::invalid(format!("{}: binary_data_size is beyond the body", tensor.name));
-                let own = size.and_then(|s| body.take_tensor(s)).ok_or_else(short)?;
+                let Whole(size) = Whole::deserialize(size).map_err(|_| short())?;
+                let own = body.take_tensor(size).ok_or_else(short)?;
                 Input::new(&tensor.name, dtype, &tensor.shape, own)?
             }
             (Some(data), None, None) => {

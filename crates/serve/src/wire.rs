@@ -3,7 +3,10 @@
 use crate::failure::{Answered, Failure};
 use half::{bf16, f16};
 use ir::{DType, Literal};
-use std::fmt::Write;
+use serde::de::{self, Unexpected};
+use serde::{Deserialize, Deserializer};
+use std::fmt::{self, Write};
+use std::marker::PhantomData;
 
 /// Names of the Open Inference Protocol.
 const DATATYPES: [(&str, DType); 13] = [
@@ -244,9 +247,55 @@ pub fn nested(out: &mut String, dtype: DType, shape: &[usize], bytes: &[u8]) {
     }
 }
 
+/// An integer of JSON, where `3.0` and `1e3` are integers as well.
+pub(crate) struct Whole<T>(pub T);
+
+impl<'de, T: TryFrom<i128>> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Whole<T>, D::Error> {
+        struct Visitor<T>(PhantomData<T>);
+
+        impl<T: TryFrom<i128>> de::Visitor<'_> for Visitor<T> {
+            type Value = Whole<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an integer")
+            }
+            fn visit_i64<E: de::Error>(self, x: i64) -> Result<Whole<T>, E> {
+                let bad = |_| E::invalid_value(Unexpected::Signed(x), &"an integer in range");
+                T::try_from(x.into()).map(Whole).map_err(bad)
+            }
+            fn visit_u64<E: de::Error>(self, x: u64) -> Result<Whole<T>, E> {
+                let bad = |_| E::invalid_value(Unexpected::Unsigned(x), &"an integer in range");
+                T::try_from(x.into()).map(Whole).map_err(bad)
+            }
+            fn visit_f64<E: de::Error>(self, x: f64) -> Result<Whole<T>, E> {
+                // Beyond 2^64 the conversion saturates far outside of every type it is for.
+                let whole = (x.fract() == 0.0).then(|| T::try_from(x as i128).ok()).flatten();
+                whole.map(Whole).ok_or_else(|| E::invalid_value(Unexpected::Float(x), &self))
+            }
+        }
+        from.deserialize_any(Visitor(PhantomData))
+    }
+}
+
+/// Sizes of a tensor.
+pub(crate) fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
+    Ok(Vec::<Whole<i64>>::deserialize(from)?.into_iter().map(|size| size.0).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_are_integers_however_they_are_written() {
+        for (text, want) in [("3", 3), ("3.0", 3), ("1e3", 1000), ("-0.0", 0), ("9007199254740993", 9007199254740993)] {
+            assert_eq!(serde_json::from_str::<Whole<u64>>(text).unwrap().0, want, "{text}");
+        }
+        for text in ["3.5", "-1", "-1.0", "1e20", "18446744073709551616", "\"3\"", "true", "null"] {
+            assert!(serde_json::from_str::<Whole<u64>>(text).is_err(), "{text}");
+        }
+        assert_eq!(serde_json::from_str::<Whole<i64>>("-2.0").unwrap().0, -2);
+    }
 
     fn round(dtype: DType, text: &str) -> String {
         let parsed = parse("x", dtype, text).unwrap();

@@ -51,8 +51,10 @@ fn a_thousand_disconnects_leave_nothing() {
         }
     }
     wait_until("requests and connections are gone", || server.app.jobs() == 0 && server.app.connections() <= idle);
-    assert_eq!(server.post("/v2/models/mlp/infer", &question()).json()["outputs"], want);
-    // The last of them may have been accepted only now.
+    // The last of them may be accepted only now; on a busy machine others are refused meanwhile.
+    let mut answers = std::iter::repeat_with(|| server.post("/v2/models/mlp/infer", &question()));
+    let answer = answers.by_ref().take(10_000).find(|a| a.status != 429).expect("a request is accepted");
+    assert_eq!(answer.json()["outputs"], want);
     wait_until("no request is left", || server.app.repository.ready()[0].pending() == 0);
 }
 
