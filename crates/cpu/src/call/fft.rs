@@ -1,4 +1,4 @@
-//! Fourier transforms along one axis, by `rustfft` and `realfft`; complex numbers are pairs.
+//! Fourier transforms along one axis; complex numbers are pairs.
 
 #![allow(unsafe_code)]
 
@@ -6,10 +6,8 @@ use super::{Claim, Operand, Prepared, each_task, never, rows, rows_mut};
 use crate::kernels::scratch::Scratch;
 use crate::pool::Shared;
 use crate::vmath::simd::Scalar;
+use fft::{Complex, Element, FftNum};
 use ir::{AxisSplit, DType, FlatNode, Result, Shape, Type};
-use realfft::RealFftPlanner;
-use rustfft::num_complex::Complex;
-use rustfft::{FftNum, FftPlanner};
 
 /// Fourier transforms.
 pub static CLAIMS: &[Claim] = &[
@@ -80,10 +78,9 @@ impl<A: Copy + Send + Sync, B: Copy + Send + Sync> Lanes<A, B> {
     }
 }
 
-fn complex<T: FftNum + Scalar>(lanes: AxisSplit, is_inverse: bool, args: &[Operand], outs: &[Operand]) -> Prepared {
+fn complex<T: Element + Scalar>(lanes: AxisSplit, is_inverse: bool, args: &[Operand], outs: &[Operand]) -> Prepared {
     let (x, out) = (args[0].clone(), outs[0].clone());
-    let mut planner = FftPlanner::<T>::new();
-    let plan = if is_inverse { planner.plan_fft_inverse(lanes.size) } else { planner.plan_fft_forward(lanes.size) };
+    let plan = T::plan(lanes.size, is_inverse);
     Box::new(move |bases| {
         // SAFETY: pairs are complex numbers; the result lies apart from the operand.
         let (src, dst) = unsafe { (rows::<Complex<T>>(&x, bases), rows_mut::<Complex<T>>(&out, bases)) };
@@ -116,10 +113,10 @@ fn real(n: &FlatNode, args: &[Operand], outs: &[Operand], is_forward: bool) -> R
     })
 }
 
-fn forward<T: FftNum + Scalar>(axis: usize, n: usize, factor: f64, args: &[Operand], outs: &[Operand]) -> Prepared {
+fn forward<T: Element + Scalar>(axis: usize, n: usize, factor: f64, args: &[Operand], outs: &[Operand]) -> Prepared {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let AxisSplit { outer, size, inner } = AxisSplit::new(&x.ty.shape, axis);
-    let plan = RealFftPlanner::<T>::new().plan_fft_forward(n);
+    let plan = T::plan_real(n);
     let factor = <T as Scalar>::from_f64(factor);
     Box::new(move |bases| {
         // SAFETY: pairs are complex numbers; the result lies apart from the operand.
@@ -140,11 +137,11 @@ fn forward<T: FftNum + Scalar>(axis: usize, n: usize, factor: f64, args: &[Opera
     })
 }
 
-fn inverse<T: FftNum + Scalar>(axis: usize, n: usize, factor: f64, args: &[Operand], outs: &[Operand]) -> Prepared {
+fn inverse<T: Element + Scalar>(axis: usize, n: usize, factor: f64, args: &[Operand], outs: &[Operand]) -> Prepared {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let pairs = Shape::new(&x.ty.shape[..x.ty.shape.rank() - 1]);
     let AxisSplit { outer, size, inner } = AxisSplit::new(&pairs, axis);
-    let plan = RealFftPlanner::<T>::new().plan_fft_inverse(n);
+    let plan = T::plan_real_inverse(n);
     let factor = <T as Scalar>::from_f64(factor);
     Box::new(move |bases| {
         // SAFETY: pairs are complex numbers; the result lies apart from the operand.
