@@ -5,9 +5,9 @@
 
 /// Declares the files of kernels and lists their claims.
 macro_rules! files {
-    ($($name:ident),* $(,)?) => {
-        $( pub mod $name; )*
-        static CLAIMS: &[&[Claim]] = &[$( $name::CLAIMS ),*];
+    ($($(#[$if:meta])? $name:ident),* $(,)?) => {
+        $( $(#[$if])? pub mod $name; )*
+        static CLAIMS: &[&[Claim]] = &[$( $(#[$if])? $name::CLAIMS ),*];
     };
 }
 files! {
@@ -16,6 +16,7 @@ files! {
     control,
     conv,
     exchange,
+    #[cfg(feature = "fourier")]
     fft,
     grid_sample,
     indexed,

@@ -57,8 +57,8 @@ trait Which {
     /// The places of x, w and y among two operands and the result.
     const PLACES: [usize; 3];
     fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]);
-    /// By products of `bf16`, for [`Conv::has_tiles`].
-    fn sum_by_tiles(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases);
+    /// By products of `bf16`, for [`Conv::has_narrow_products`].
+    fn sum_by_products(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases);
 }
 
 /// `y` from `x, w`.
@@ -73,7 +73,7 @@ impl Which for Forward {
     fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
         conv.forward(a, b, out);
     }
-    fn sum_by_tiles(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
+    fn sum_by_products(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
         // SAFETY: the result is apart from the operands.
         conv.forward_by_products(a, b, unsafe { rows_mut::<bf16>(out, bases).slice(0, out.ty.shape.count()) }, &|_| {});
     }
@@ -83,7 +83,7 @@ impl Which for Input {
     fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
         conv.grad_input(a, b, out);
     }
-    fn sum_by_tiles(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
+    fn sum_by_products(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
         let wide = Scratch::<f32>::new(out.ty.shape.count());
         // SAFETY: the kernel writes all of its result.
         unsafe {
@@ -97,7 +97,7 @@ impl Which for Weight {
     fn sum<E: Multiply + Float>(conv: &Conv, a: &[E], b: &[E], out: &mut [E]) {
         conv.grad_weight(a, b, out);
     }
-    fn sum_by_tiles(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
+    fn sum_by_products(conv: &Conv, a: &[bf16], b: &[bf16], out: &Operand, bases: Bases) {
         let wide = Scratch::<f32>::new(out.ty.shape.count());
         // SAFETY: the kernel writes all of its result.
         unsafe {
@@ -174,10 +174,10 @@ fn prepare<W: Which + 'static>(attrs: &Attrs, args: &[Operand], outs: &[Operand]
             Box::new(move |bases| run::<W, f64>(&conv, &a, &b, &out, bases))
         }
         DType::BF16 if const { ir::is_linked("bf16") } => Box::new(move |bases| {
-            if conv.has_tiles() {
+            if conv.has_narrow_products() {
                 // SAFETY: nothing writes an operand.
                 let (x, y) = unsafe { (rows::<bf16>(&a, bases), rows::<bf16>(&b, bases)) };
-                W::sum_by_tiles(&conv, x, y, &out, bases);
+                W::sum_by_products(&conv, x, y, &out, bases);
                 return Ok(());
             }
             run_half::<W, bf16>(&conv, &a, &b, &out, bases)

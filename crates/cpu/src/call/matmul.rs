@@ -17,6 +17,9 @@ use passes::View;
 /// Whether this build has products of bytes.
 pub const IS_INT8_LINKED: bool = Claim::is_linked("int_matmul");
 
+/// Products of several rows and columns, which a build for one model may not have.
+const TILES: &str = "matmul in tiles";
+
 /// GEMMs.
 pub static CLAIMS: &[Claim] = &[
     Claim {
@@ -25,6 +28,7 @@ pub static CLAIMS: &[Claim] = &[
         fed: Claim::linked("matmul", |_, args, out, beside| Ok(prepare_fed(args, out, beside))),
         is_gemm: true,
         flops,
+        links,
         ..Claim::new("matmul", never, |_, args, outs| Ok(prepare(args, outs)))
     },
     Claim {
@@ -39,6 +43,30 @@ pub static CLAIMS: &[Claim] = &[
 
 fn flops(n: &FlatNode, args: &[View]) -> usize {
     2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
+}
+
+/// Whether a product is computed in tiles.
+fn links(n: &FlatNode, args: &[Operand]) -> Vec<&'static str> {
+    let out = &n.outs[0];
+    let p = product(&args[0].layout, &args[1].layout, &out.shape);
+    let gemm = p.gemm::<f32>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut());
+    let is_vector = matches!(out.dtype, DType::F32 | DType::F64) && out.shape.count() > 0 && gemm.is_vector();
+    if is_vector { Vec::new() } else { vec![TILES] }
+}
+
+/// Runs products, in tiles if this build has them.
+///
+/// # Safety
+/// As for [`Gemm::run`].
+unsafe fn run<S: Multiply, C: Output<S::Acc>>(q: &Gemm<S, C>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match q.is_vector() {
+            _ if const { ir::is_linked(TILES) } => q.run(),
+            true => q.run_vector(&|_| {}),
+            false => ir::unlinked(TILES),
+        }
+    }
 }
 
 /// The sizes of a product, and for each of its batch the offsets of the operands in elements.
@@ -135,7 +163,12 @@ fn prepare_fed(args: &[Operand], out: &Operand, beside: &[Spot]) -> Fed {
         Box::new(move |bases, done| unsafe {
             let (a, b, c) = (a.first::<E>(bases), b.first::<E>(bases), c.first::<E>(bases));
             let beside = beside.map(|s| s.map_or(std::ptr::null(), |s| bases.at(s).cast::<E>().cast_const()));
-            p.gemm(a.cast_const(), b.cast_const(), c).run_then(beside, done);
+            let q = p.gemm(a.cast_const(), b.cast_const(), c);
+            match q.is_vector() {
+                _ if const { ir::is_linked(TILES) } => q.run_then(beside, done),
+                true => q.run_vector(done),
+                false => ir::unlinked(TILES),
+            }
         })
     }
     let (a, b, c) = (args[0].clone(), args[1].clone(), out.clone());
@@ -206,13 +239,13 @@ fn floats<S: Multiply, C: Output<S::Acc>>(
     unsafe {
         match &p.batch {
             Batch::Even { count, a, b } => {
-                Gemm { batch: *count, a_batch: *a, b_batch: *b, c_batch: each, ..one }.run();
+                run(&Gemm { batch: *count, a_batch: *a, b_batch: *b, c_batch: each, ..one });
             }
             Batch::Listed(offsets) => {
                 for (i, (oa, ob)) in offsets.iter().enumerate() {
                     let a = Mat { p: a.p.wrapping_offset(*oa), ..a };
                     let b = Mat { p: b.p.wrapping_offset(*ob), ..b };
-                    Gemm::<S, C>::new(p.m, p.n, p.k, a, b, c.wrapping_offset(i as isize * each)).run();
+                    run(&Gemm::<S, C>::new(p.m, p.n, p.k, a, b, c.wrapping_offset(i as isize * each)));
                 }
             }
         }

@@ -13,7 +13,7 @@
 
 use super::depthwise;
 use super::direct;
-use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, Patch, has_tiles};
+use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, Patch, has_pairs, has_tiles};
 use super::im2col::{Span, fold, unfold};
 use super::packed_conv;
 use super::scratch::Scratch;
@@ -61,6 +61,8 @@ const UNFOLDED_GEMM: &str = "conv by im2col";
 const UNFOLDED: usize = 1 << 17;
 /// Multiplications that make a task.
 const TASK: usize = 1 << 21;
+/// The fewest channels of a group for which the input's gradient is a convolution of the output's.
+const REVERSED_MIN: usize = 8;
 
 impl Conv {
     fn check(&self, x: usize, weight: usize, y: usize) {
@@ -148,12 +150,14 @@ impl Conv {
         self.forward_by_products(x, weight, y, done);
     }
 
-    /// Whether `bf16` is multiplied by the processor's matrix unit: the products of the forward pass and of both
-    /// gradients are large enough.
-    pub fn has_tiles(&self) -> bool {
+    /// Whether `bf16` is multiplied as it is stored. The processor's matrix unit does where the products of the forward
+    /// pass and of both gradients are large enough; pairs are multiplied where `f32` has no better way than products.
+    pub fn has_narrow_products(&self) -> bool {
         let (cg, og) = self.group();
         let rows = cg * self.window.kernel_len();
-        !self.is_depthwise() && has_tiles(og, rows, og.min(rows)) && self.window.output_len() >= 16
+        let is_other = self.is_depthwise() || self.is_winograd::<f32>() || self.is_direct::<f32>();
+        let has_tiles = !self.is_depthwise() && has_tiles(og, rows, og.min(rows)) && self.window.output_len() >= 16;
+        has_tiles || has_pairs() && !is_other && og.min(rows) >= 8
     }
 
     /// [`Conv::forward_then`] by products of the operands' type.
@@ -276,8 +280,13 @@ impl Conv {
     }
 
     /// `dx` by products of the operands' type.
-    pub fn grad_input_by_products<S: Multiply>(&self, dy: &[S], weight: &[S], dx: &mut [S::Acc]) {
+    pub fn grad_input_by_products<S: Multiply + Default>(&self, dy: &[S], weight: &[S], dx: &mut [S::Acc]) {
         self.check(dx.len(), weight.len(), dy.len());
+        if let Some(reversed) = self.reversed() {
+            let turned = self.turned(weight);
+            // SAFETY: all of it was written.
+            return reversed.forward_by_products(dy, unsafe { turned.slice() }, dx, &|_| {});
+        }
         let (cg, og) = self.group();
         let (depth, plane, taps) = (self.depth(), self.window.output_len(), self.window.kernel_len());
         // Channels a task: as many as make it worth while.
@@ -313,6 +322,34 @@ impl Conv {
             }
         };
         run_tasks(self.batch * self.groups * blocks, each * taps * og * plane, &task);
+    }
+
+    /// The convolution that takes the output's gradient to the input's: where windows move by one element, with their taps
+    /// the other way round. With few channels its product would be low.
+    fn reversed(&self) -> Option<Conv> {
+        let w = &self.window;
+        let reach = |d: usize| w.dilation[d] * (w.kernel[d] - 1);
+        let is_plain = w.stride == [1; 3] && (0..3).all(|d| w.pad[d] <= reach(d));
+        if !is_plain || w.is_pointwise() || self.group().0 < REVERSED_MIN {
+            return None;
+        }
+        let pad = [0, 1, 2].map(|d| reach(d) - w.pad[d]);
+        let window = Window { input: w.output, output: w.input, pad, ..*w };
+        Some(Conv { channels: self.out_channels, out_channels: self.channels, window, ..*self })
+    }
+
+    /// The weight of [`Conv::reversed`].
+    fn turned<S: Multiply>(&self, weight: &[S]) -> Scratch<S> {
+        let ((cg, og), taps) = (self.group(), self.window.kernel_len());
+        let turned = Scratch::<S>::new(weight.len());
+        for (i, lines) in weight.chunks_exact(taps).enumerate() {
+            let (g, o, c) = (i / cg / og, i / cg % og, i % cg);
+            for (t, &x) in lines.iter().enumerate() {
+                // SAFETY: each tap has its place.
+                unsafe { turned.ptr().add(((g * cg + c) * og + o) * taps + taps - 1 - t).write(x) };
+            }
+        }
+        turned
     }
 
     /// `dw`, the gradient of the weight, from the input and `dy`, the gradient of the output.

@@ -2,6 +2,7 @@
 
 use super::super::testing::{Noise, assert_close};
 use super::*;
+use half::bf16;
 
 /// Calls `f(output index, input index, weight index)` for every product of the definition.
 fn each_product(q: &Conv, mut f: impl FnMut(usize, usize, usize)) {
@@ -125,6 +126,41 @@ fn larger_planes_are_cut_into_spans() {
     check(&Conv { batch: 2, channels: 24, out_channels: 10, groups: 1, window }, &mut noise, "cut");
     let window = Window::new(&[61, 70], &[5, 5], &[2, 2], &[(2, 2), (2, 2)], &[1, 1]);
     check(&Conv { batch: 3, channels: 3, out_channels: 20, groups: 1, window }, &mut noise, "cut");
+    // Rows that follow each other in the plane as in the matrix, and padding on one side alone.
+    let window = Window::new(&[4, 15, 14], &[3, 3, 3], &[1, 1, 1], &[(1, 1), (1, 1), (1, 1)], &[1, 1, 1]);
+    check(&Conv { batch: 1, channels: 17, out_channels: 9, groups: 1, window }, &mut noise, "cut");
+    let window = Window::new(&[21, 18], &[3, 3], &[1, 1], &[(0, 3), (4, 0)], &[2, 2]);
+    check(&Conv { batch: 2, channels: 20, out_channels: 6, groups: 2, window }, &mut noise, "cut");
+}
+
+/// Products of `bf16` as they are stored, against sums of the same numbers.
+#[test]
+fn narrow_products() {
+    let mut noise = Noise::new(19);
+    for round in 0..40 {
+        let q = random(&mut noise, round);
+        let mut some = |n: usize| noise.f32s(n).into_iter().map(bf16::from_f32).collect::<Vec<bf16>>();
+        let x = some(q.batch * q.channels * q.window.input_len());
+        let w = some(q.out_channels * q.depth());
+        let dy = some(q.batch * q.out_channels * q.window.output_len());
+        let (mut want_y, mut want_dx, mut want_dw) = (vec![0f64; dy.len()], vec![0f64; x.len()], vec![0f64; w.len()]);
+        each_product(&q, |o, i, k| {
+            want_y[o] += x[i].to_f64() * w[k].to_f64();
+            want_dx[i] += dy[o].to_f64() * w[k].to_f64();
+            want_dw[k] += dy[o].to_f64() * x[i].to_f64();
+        });
+        let (mut y, mut dx, mut dw) = (vec![9f32; dy.len()], vec![9f32; x.len()], vec![9f32; w.len()]);
+        let parts = Parts::new(&q);
+        q.forward_by_products(&x, &w, &mut y, &|p| parts.add(p));
+        parts.check("narrow");
+        q.grad_input_by_products(&dy, &w, &mut dx);
+        q.grad_weight_by_products(&x, &dy, &mut dw);
+        for (got, want, what) in
+            [(&y, &want_y, "forward"), (&dx, &want_dx, "grad_input"), (&dw, &want_dw, "grad_weight")]
+        {
+            assert_close(got, want, 1e-4, &format!("narrow {what} {q:?}"));
+        }
+    }
 }
 
 /// Groups of few channels, each with its own weight, of every width of a band and both widths of a line.

@@ -20,6 +20,8 @@ const LONG: usize = 4;
 const NARROW: usize = 8;
 /// Narrow planes that are copied before they are summed.
 const TURN: usize = 16;
+/// Lines of outputs that are summed at a time.
+const LINES: usize = 4;
 /// The most taps of a window.
 const TAPS: usize = 49;
 
@@ -77,8 +79,10 @@ impl Lines {
         let wide = if self.is_narrow() { self.to[1] } else { self.to[1].next_multiple_of(LANES) };
         wide + self.reach()
     }
+    /// Lines of a part, with those of outputs beyond the plane that are summed together with its last.
     fn lines(&self) -> usize {
-        self.to[0] + self.reach()
+        let high = if self.is_narrow() { self.to[0] } else { self.to[0].max(LINES) };
+        high + self.reach()
     }
     /// Elements of a part: `stride` × `stride` of them make a plane.
     fn part(&self) -> usize {
@@ -86,6 +90,13 @@ impl Lines {
     }
     fn frame(&self) -> usize {
         self.stride * self.stride * self.part()
+    }
+    /// Where the taps of the first output lie in a frame.
+    fn places(&self) -> [usize; TAPS] {
+        std::array::from_fn(|t| {
+            let (ky, kx, s) = (t / self.side, t % self.side, self.stride);
+            (ky % s * s + kx % s) * self.part() + ky / s * self.pitch() + kx / s
+        })
     }
     /// Elements of the long line, whole vectors.
     fn long(&self) -> usize {
@@ -127,7 +138,7 @@ unsafe fn planes_body<V: Vector<E = f32>>(
     y: *mut f32,
     room: *mut f32,
 ) {
-    let ((from, to), side) = (s.sizes(), s.side * s.side);
+    let ((from, to), side, places) = (s.sizes(), s.side * s.side, s.places());
     // SAFETY: the caller's promise.
     unsafe {
         (0..count).for_each(|i| fill::<V>(s, x.add(i * from), room.add(i * s.frame())));
@@ -137,20 +148,12 @@ unsafe fn planes_body<V: Vector<E = f32>>(
             for t in 0..side {
                 own[if s.is_reversed { side - 1 - t } else { t }] = *taps.add(i * side + t);
             }
-            let (frame, own) = (room.add(i * s.frame()).cast_const(), own.as_ptr());
+            let (frame, own) = (room.add(i * s.frame()).cast_const(), &own[..side]);
             match (s.is_narrow(), s.side, s.stride) {
-                (true, 3, 1) => long_line::<V, 3, 1>(s, frame, own, long.add(i * s.long())),
-                (true, 3, _) => long_line::<V, 3, 2>(s, frame, own, long.add(i * s.long())),
-                (true, 5, 1) => long_line::<V, 5, 1>(s, frame, own, long.add(i * s.long())),
-                (true, 5, _) => long_line::<V, 5, 2>(s, frame, own, long.add(i * s.long())),
-                (true, _, 1) => long_line::<V, 7, 1>(s, frame, own, long.add(i * s.long())),
-                (true, _, _) => long_line::<V, 7, 2>(s, frame, own, long.add(i * s.long())),
-                (_, 3, 1) => each_line::<V, 3, 1>(s, frame, own, y.add(i * to)),
-                (_, 3, _) => each_line::<V, 3, 2>(s, frame, own, y.add(i * to)),
-                (_, 5, 1) => each_line::<V, 5, 1>(s, frame, own, y.add(i * to)),
-                (_, 5, _) => each_line::<V, 5, 2>(s, frame, own, y.add(i * to)),
-                (_, _, 1) => each_line::<V, 7, 1>(s, frame, own, y.add(i * to)),
-                (_, _, _) => each_line::<V, 7, 2>(s, frame, own, y.add(i * to)),
+                (true, ..) => long_line::<V>(s, frame, own, &places[..side], long.add(i * s.long())),
+                (_, 3, 1) => each_line::<V, 1>(s, frame, own, &places[..side], y.add(i * to)),
+                (_, 3, _) => each_line::<V, 2>(s, frame, own, &places[..side], y.add(i * to)),
+                _ => each_line::<V, 0>(s, frame, own, &places[..side], y.add(i * to)),
             }
         }
         if s.is_narrow() {
@@ -207,25 +210,16 @@ unsafe fn fill<V: Vector<E = f32>>(s: &Lines, x: *const f32, frame: *mut f32) {
 
 /// All outputs as one long line, of which `pitch` elements are a line of the plane.
 #[inline(always)]
-unsafe fn long_line<V: Vector<E = f32>, const K: usize, const S: usize>(
-    s: &Lines,
-    frame: *const f32,
-    taps: *const f32,
-    to: *mut f32,
-) {
-    let (pitch, part) = (s.pitch(), s.part());
-    let count = (s.to[0] - 1) * pitch + s.to[1];
+unsafe fn long_line<V: Vector<E = f32>>(s: &Lines, frame: *const f32, taps: &[f32], places: &[usize], to: *mut f32) {
+    let count = (s.to[0] - 1) * s.pitch() + s.to[1];
     for first in (0..count).step_by(LONG * V::N) {
         let mut acc = [V::zero(); LONG];
-        for ky in 0..K {
-            for kx in 0..K {
-                // SAFETY: parts have room for whole vectors after their last line.
-                unsafe {
-                    let tap = V::splat(*taps.add(ky * K + kx));
-                    let from = frame.add((ky % S * S + kx % S) * part + ky / S * pitch + kx / S + first);
-                    for v in 0..LONG {
-                        acc[v] = tap.fma(V::load(from.add(v * V::N)), acc[v]);
-                    }
+        for (&tap, &place) in taps.iter().zip(places) {
+            // SAFETY: parts have room for whole vectors after their last line.
+            unsafe {
+                let (tap, from) = (V::splat(tap), frame.add(place + first));
+                for v in 0..LONG {
+                    acc[v] = tap.fma(V::load(from.add(v * V::N)), acc[v]);
                 }
             }
         }
@@ -236,68 +230,99 @@ unsafe fn long_line<V: Vector<E = f32>, const K: usize, const S: usize>(
     }
 }
 
-/// All outputs line by line, several lines at a time.
+/// All outputs line by line, several lines at a time; windows of 3×3 with stride `S`, or others if it is 0.
 #[inline(always)]
-unsafe fn each_line<V: Vector<E = f32>, const K: usize, const S: usize>(
+unsafe fn each_line<V: Vector<E = f32>, const S: usize>(
     s: &Lines,
     frame: *const f32,
-    taps: *const f32,
+    taps: &[f32],
+    places: &[usize],
     y: *mut f32,
 ) {
-    let mut line = 0;
-    // SAFETY: the caller's promise.
-    unsafe {
-        while line + 4 <= s.to[0] {
-            some_lines::<V, K, S, 4>(s, frame, taps, line, y);
-            line += 4;
-        }
-        if line + 2 <= s.to[0] {
-            some_lines::<V, K, S, 2>(s, frame, taps, line, y);
-            line += 2;
-        }
-        if line < s.to[0] {
-            some_lines::<V, K, S, 1>(s, frame, taps, line, y);
+    // The last lines are summed with some before them once more.
+    let last = s.to[0].saturating_sub(LINES);
+    for line in (0..s.to[0]).step_by(LINES).map(|line| line.min(last)) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if S > 0 && s.to[0] >= LINES {
+                lines_of_three::<V, S>(s, frame, taps, line, y);
+            } else {
+                some_lines::<V>(s, frame, taps, places, line, y);
+            }
         }
     }
 }
 
-/// `L` lines of outputs from `line` on.
+/// Stores vectors of some lines of outputs, from `line` and `col` on.
 #[inline(always)]
-unsafe fn some_lines<V: Vector<E = f32>, const K: usize, const S: usize, const L: usize>(
+unsafe fn store_lines<V: Vector<E = f32>>(s: &Lines, acc: [V; LINES], line: usize, col: usize, y: *mut f32) {
+    let n = V::N.min(s.to[1] - col);
+    for l in 0..LINES {
+        if line + l < s.to[0] {
+            // SAFETY: lines and columns of the plane.
+            unsafe { acc[l].store_n(y.add((line + l) * s.to[1] + col), n) };
+        }
+    }
+}
+
+/// Some lines of outputs from `line` on, perhaps beyond the plane.
+#[inline(always)]
+unsafe fn some_lines<V: Vector<E = f32>>(
     s: &Lines,
     frame: *const f32,
-    taps: *const f32,
+    taps: &[f32],
+    places: &[usize],
+    line: usize,
+    y: *mut f32,
+) {
+    let pitch = s.pitch();
+    for col in (0..s.to[1]).step_by(V::N) {
+        let mut acc = [V::zero(); LINES];
+        for (&tap, &place) in taps.iter().zip(places) {
+            // SAFETY: lines have room for whole vectors.
+            unsafe {
+                let (tap, from) = (V::splat(tap), frame.add(place + line * pitch + col));
+                for l in 0..LINES {
+                    acc[l] = tap.fma(V::load(from.add(l * pitch)), acc[l]);
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { store_lines(s, acc, line, col, y) };
+    }
+}
+
+/// [`some_lines`] of windows of 3×3 with stride `S`: taps stay in registers, and every vector of the input is read once for
+/// all lines.
+#[inline(always)]
+unsafe fn lines_of_three<V: Vector<E = f32>, const S: usize>(
+    s: &Lines,
+    frame: *const f32,
+    taps: &[f32],
     line: usize,
     y: *mut f32,
 ) {
     let (pitch, part) = (s.pitch(), s.part());
-    // SAFETY: the taps are there.
-    let held: [V; 9] = std::array::from_fn(|t| if K == 3 { V::splat(unsafe { *taps.add(t) }) } else { V::zero() });
+    let taps: [V; 9] = std::array::from_fn(|t| V::splat(taps[t]));
     for col in (0..s.to[1]).step_by(V::N) {
-        let mut acc = [V::zero(); L];
+        let mut acc = [V::zero(); LINES];
         // Every line of the input that the outputs take, each written out so that no sum is indexed by a variable.
         macro_rules! lines {
-            ($($r:literal)*) => { $( if $r < (L - 1) * S + K {
-                for kx in 0..K {
+            ($($r:literal)*) => { $( if $r < (LINES - 1) * S + 3 {
+                for kx in 0..3 {
                     let part = ($r % S * S + kx % S) * part;
                     // SAFETY: lines have room for whole vectors.
                     let x = unsafe { V::load(frame.add(part + (line + $r / S) * pitch + kx / S + col)) };
-                    for l in 0..L {
-                        if $r >= l * S && $r - l * S < K {
-                            let t = ($r - l * S) * K + kx;
-                            // SAFETY: the taps are there.
-                            let tap = if K == 3 { held[t % 9] } else { V::splat(unsafe { *taps.add(t) }) };
-                            acc[l] = tap.fma(x, acc[l]);
+                    for l in 0..LINES {
+                        if $r >= l * S && $r - l * S < 3 {
+                            acc[l] = taps[($r - l * S) * 3 + kx].fma(x, acc[l]);
                         }
                     }
                 }
             } )* };
         }
-        lines!(0 1 2 3 4 5 6 7 8 9 10 11 12);
-        let n = V::N.min(s.to[1] - col);
-        for l in 0..L {
-            // SAFETY: lines and columns of the plane.
-            unsafe { acc[l].store_n(y.add((line + l) * s.to[1] + col), n) };
-        }
+        lines!(0 1 2 3 4 5 6 7 8);
+        // SAFETY: the caller's promise.
+        unsafe { store_lines(s, acc, line, col, y) };
     }
 }

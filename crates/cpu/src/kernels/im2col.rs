@@ -2,7 +2,11 @@
 
 #![allow(unsafe_code)]
 
+use super::gemm::Float;
 use super::window::Window;
+use crate::vmath::copy::copy_bytes;
+use crate::vmath::dispatch;
+use crate::vmath::simd::{Isa, Vector};
 
 /// Some output positions of some images: `first..end` of one image's plane, or whole planes.
 #[derive(Clone, Copy, Debug)]
@@ -54,28 +58,91 @@ impl Cut {
     }
 }
 
-/// Calls `f(offset of a window tap's row in the plane or none, first column, columns, place in the
-/// span)` for every output row part of a span's positions; `z` and `y` are the tap's indexes.
-#[inline(always)]
-fn each_row(
-    w: &Window,
-    first: usize,
-    end: usize,
-    kz: usize,
-    ky: usize,
-    mut f: impl FnMut(Option<usize>, usize, usize, usize),
-) {
-    let [_, oy, ox] = w.output;
-    let mut p = first;
-    while p < end {
-        let (row, x0) = (p / ox, p % ox);
-        let count = (ox - x0).min(end - p);
-        let at = match (w.at(0, row / oy, kz), w.at(1, row % oy, ky)) {
-            (Some(z), Some(y)) => Some((z * w.input[1] + y) * w.input[2]),
-            _ => None,
-        };
-        f(at, x0, count, p - first);
-        p += count;
+/// Neighbors that are moved together: from a plane (with the windows' stride between them) to a line of the matrix, or
+/// back.
+#[derive(Clone, Copy)]
+struct Run {
+    plane: usize,
+    line: usize,
+    count: usize,
+}
+
+/// Where the taps of windows find a span of one plane's positions: the same for every channel and image.
+///
+/// Where neighboring windows lie one element apart, rows of the output are runs over the ends of the plane's rows. What
+/// such a run finds for a tap outside the plane is a gap, which is 0.
+struct Taps {
+    runs: Vec<Run>,
+    gaps: Vec<(usize, usize)>,
+    /// For each tap where its runs and gaps end.
+    ends: Vec<(usize, usize)>,
+    stride: usize,
+}
+
+impl Taps {
+    fn new(w: &Window, first: usize, end: usize) -> Taps {
+        let (count, [_, oy, ox]) = (w.kernel_len(), w.output);
+        let mut taps =
+            Taps { runs: Vec::new(), gaps: Vec::new(), ends: Vec::with_capacity(count), stride: w.stride[2] };
+        for tap in 0..count {
+            let (kx, ky, kz) = (tap % w.kernel[2], tap / w.kernel[2] % w.kernel[1], tap / w.kernel[2] / w.kernel[1]);
+            let (mut row, mut x0, mut p) = (first / ox, first % ox, first);
+            while p < end {
+                let n = (ox - x0).min(end - p);
+                match (w.at(0, row / oy, kz), w.at(1, row % oy, ky)) {
+                    (Some(z), Some(y)) => taps.row(w, (z * w.input[1] + y) * w.input[2], kx, (x0, n), p - first),
+                    _ => taps.gap(p - first, n),
+                }
+                (row, x0, p) = (row + 1, 0, p + n);
+            }
+            taps.ends.push((taps.runs.len(), taps.gaps.len()));
+        }
+        taps
+    }
+
+    /// `n` outputs from `x0` on of a row whose tap `kx` is in the plane's row at `at`; they begin at `line`.
+    fn row(&mut self, w: &Window, at: usize, kx: usize, (x0, n): (usize, usize), line: usize) {
+        let (low, high) = w.inside(2, kx);
+        let (a, b) = (low.clamp(x0, x0 + n), high.clamp(x0, x0 + n));
+        if a >= b {
+            return self.gap(line, n);
+        }
+        self.gap(line, a - x0);
+        self.gap(line + b - x0, x0 + n - b);
+        let place = |x: usize| (at + x * w.stride[2] + kx * w.dilation[2]).checked_sub(w.pad[2]);
+        match place(x0) {
+            Some(plane) if w.stride[2] == 1 && plane + n <= w.input_len() => self.run(Run { plane, line, count: n }),
+            _ => {
+                let plane = place(a).expect("a tap inside the plane");
+                self.run(Run { plane, line: line + a - x0, count: b - a });
+            }
+        }
+    }
+
+    /// Adds a run of the newest tap to the one before it where they meet.
+    fn run(&mut self, run: Run) {
+        let begin = self.ends.last().map_or(0, |e| e.0);
+        match self.runs[begin..].last_mut() {
+            Some(r) if self.stride == 1 && r.plane + r.count == run.plane && r.line + r.count == run.line => {
+                r.count += run.count;
+            }
+            _ => self.runs.push(run),
+        }
+    }
+
+    fn gap(&mut self, line: usize, count: usize) {
+        if count > 0 {
+            self.gaps.push((line, count));
+        }
+    }
+
+    /// Runs and gaps of each tap.
+    fn each(&self) -> impl Iterator<Item = (&[Run], &[(usize, usize)])> {
+        let mut begin = (0, 0);
+        self.ends.iter().map(move |&end| {
+            let from = std::mem::replace(&mut begin, end);
+            (&self.runs[from.0..end.0], &self.gaps[from.1..end.1])
+        })
     }
 }
 
@@ -92,21 +159,83 @@ pub(crate) unsafe fn unfold<E: Copy + Default>(
     span: Span,
     to: *mut E,
 ) {
+    let taps = Taps::new(w, span.first, span.end);
+    // SAFETY: the caller's promise; `E` is what its size says, as far as moving it goes.
+    unsafe {
+        if size_of::<E>() == size_of::<f32>() {
+            return lay_out_words(w, &taps, x.cast(), channels_all, channels, span, to.cast());
+        }
+        lay_out(w, &taps, x, channels_all, channels, span, to, |from, to, n| {
+            copy_bytes(from.cast(), to.cast(), n * size_of::<E>());
+        });
+    }
+}
+
+dispatch! {
+    /// Elements of 32 bits, in vectors: most runs are too short for a call each.
+    unsafe fn lay_out_words(
+        w: &Window,
+        taps: &Taps,
+        x: *const f32,
+        channels_all: usize,
+        channels: std::ops::Range<usize>,
+        span: Span,
+        to: *mut f32,
+    ) {
+        I => lay_out(w, taps, x, channels_all, channels, span, to, |from, to, n| copy_run::<<I as Isa>::S>(from, to, n))
+    }
+}
+
+#[inline(always)]
+unsafe fn copy_run<V: Vector>(from: *const V::E, to: *mut V::E, n: usize) {
+    let mut i = 0;
+    // SAFETY: indexes stay below `n`, the caller's promise.
+    unsafe {
+        while i + V::N <= n {
+            V::load(from.add(i)).store(to.add(i));
+            i += V::N;
+        }
+        if i < n {
+            V::load_n(from.add(i), n - i).store_n(to.add(i), n - i);
+        }
+    }
+}
+
+/// [`unfold`] with a way to copy neighbors.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of `unfold`")]
+unsafe fn lay_out<E: Copy + Default>(
+    w: &Window,
+    taps: &Taps,
+    x: *const E,
+    channels_all: usize,
+    channels: std::ops::Range<usize>,
+    span: Span,
+    to: *mut E,
+    copy: impl Fn(*const E, *mut E, usize),
+) {
     let (plane, width) = (w.input_len(), span.len());
     let part = span.end - span.first;
     let mut row = to;
     for c in channels {
-        for tap in 0..w.kernel_len() {
-            let (kx, ky, kz) = (tap % w.kernel[2], tap / w.kernel[2] % w.kernel[1], tap / w.kernel[2] / w.kernel[1]);
-            let (low, high) = w.inside(2, kx);
+        for (runs, gaps) in taps.each() {
             for n in 0..span.images {
-                // SAFETY: the plane is inside `x`, the row part inside `to`.
+                // SAFETY: runs lie inside the plane, which is inside `x`, runs and gaps inside the row part.
                 unsafe {
                     let src = x.add(((span.image + n) * channels_all + c) * plane);
                     let dst = row.add(n * part);
-                    each_row(w, span.first, span.end, kz, ky, |at, x0, count, place| {
-                        unfold_row(w, at.map(|at| src.add(at)), kx, (low, high), x0, count, dst.add(place));
-                    });
+                    for r in runs {
+                        let (from, to) = (src.add(r.plane), dst.add(r.line));
+                        match taps.stride {
+                            1 => copy(from, to, r.count),
+                            // With a number that the compiler knows, elements are moved by vectors.
+                            2 => (0..r.count).for_each(|o| to.add(o).write(*from.add(o * 2))),
+                            s => (0..r.count).for_each(|o| to.add(o).write(*from.add(o * s))),
+                        }
+                    }
+                    for &(line, count) in gaps {
+                        (line..line + count).for_each(|i| dst.add(i).write(E::default()));
+                    }
                 }
             }
             // SAFETY: one past the row is inside `to` or its end.
@@ -115,78 +244,32 @@ pub(crate) unsafe fn unfold<E: Copy + Default>(
     }
 }
 
-#[inline(always)]
-unsafe fn unfold_row<E: Copy + Default>(
-    w: &Window,
-    src: Option<*const E>,
-    kx: usize,
-    (low, high): (usize, usize),
-    x0: usize,
-    count: usize,
-    dst: *mut E,
-) {
-    let end = x0 + count;
-    let (a, b) = match src {
-        Some(_) => (low.clamp(x0, end), high.clamp(x0, end)),
-        None => (end, end),
-    };
-    // SAFETY: `count` elements behind `dst`; columns `a..b` have their tap inside the row.
-    unsafe {
-        for o in x0..a {
-            dst.add(o - x0).write(E::default());
-        }
-        if let (Some(src), true) = (src, a < b) {
-            let from = src.add(a * w.stride[2] + kx * w.dilation[2] - w.pad[2]);
-            match w.stride[2] {
-                1 => std::ptr::copy_nonoverlapping(from, dst.add(a - x0), b - a),
-                // With a number that the compiler knows, elements are moved by vectors.
-                2 => (0..b - a).for_each(|o| dst.add(a - x0 + o).write(*from.add(o * 2))),
-                s => (0..b - a).for_each(|o| dst.add(a - x0 + o).write(*from.add(o * s))),
-            }
-        }
-        for o in b.max(a)..end {
-            dst.add(o - x0).write(E::default());
-        }
-    }
-}
-
-/// Adds the matrix `from[channels * taps, span]` of one image's windows back to its planes.
+/// Adds the matrix `from[channels * taps, span]` of one image's windows back to its planes. What lies outside them is
+/// cleared.
 ///
 /// # Safety
 /// `x` must hold the image's channels from the first of the range on, `from` the matrix.
-pub(crate) unsafe fn fold<E: Copy + std::ops::Add<Output = E>>(
-    w: &Window,
-    from: *const E,
-    channels: usize,
-    first: usize,
-    end: usize,
-    x: *mut E,
-) {
-    let plane = w.input_len();
+pub(crate) unsafe fn fold<E: Float>(w: &Window, from: *mut E, channels: usize, first: usize, end: usize, x: *mut E) {
+    let (plane, taps) = (w.input_len(), Taps::new(w, first, end));
     let mut row = from;
     for c in 0..channels {
-        for tap in 0..w.kernel_len() {
-            let (kx, ky, kz) = (tap % w.kernel[2], tap / w.kernel[2] % w.kernel[1], tap / w.kernel[2] / w.kernel[1]);
-            let (low, high) = w.inside(2, kx);
+        for (runs, gaps) in taps.each() {
             // SAFETY: as in `unfold`, the other way.
             unsafe {
-                let dst = x.add(c * plane);
-                each_row(w, first, end, kz, ky, |at, x0, count, place| {
-                    let (a, b) = (low.clamp(x0, x0 + count), high.clamp(x0, x0 + count));
-                    let (Some(at), true) = (at, a < b) else { return };
-                    let to = dst.add(at + a * w.stride[2] + kx * w.dilation[2] - w.pad[2]);
-                    let src = row.add(place + a - x0);
-                    if w.stride[2] == 1 {
-                        for o in 0..b - a {
-                            *to.add(o) = *to.add(o) + *src.add(o);
-                        }
-                    } else {
-                        for o in 0..b - a {
-                            let to = to.add(o * w.stride[2]);
-                            *to = *to + *src.add(o);
-                        }
+                for &(line, count) in gaps {
+                    (line..line + count).for_each(|i| row.add(i).write(E::default()));
+                }
+                for r in runs {
+                    let (src, to) = (row.add(r.line), x.add(c * plane + r.plane));
+                    if taps.stride == 1 {
+                        E::axpy(E::ONE, src, to, r.count);
+                        continue;
                     }
-                });
+                    for o in 0..r.count {
+                        let to = to.add(o * taps.stride);
+                        *to = *to + *src.add(o);
+                    }
+                }
                 row = row.add(end - first);
             }
         }

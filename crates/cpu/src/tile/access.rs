@@ -177,9 +177,15 @@ impl Access {
             // SAFETY: the caller's promise.
             unsafe {
                 match dtype {
-                    DType::F64 => sum_down_f64(first, step, at.w, run, sums.add(8 * r)),
-                    DType::BF16 => sum_down_bf16(first, step, at.w, run, sums.add(4 * r)),
-                    DType::F16 => sum_down_f16(first, step, at.w, run, sums.add(4 * r)),
+                    DType::F64 if const { ir::is_linked("f64") } => {
+                        sum_down_f64(first, step, at.w, run, sums.add(8 * r))
+                    }
+                    DType::BF16 if const { ir::is_linked("bf16") } => {
+                        sum_down_bf16(first, step, at.w, run, sums.add(4 * r))
+                    }
+                    DType::F16 if const { ir::is_linked("f16") } => {
+                        sum_down_f16(first, step, at.w, run, sums.add(4 * r))
+                    }
                     _ => sum_down_f32(first, step, at.w, run, sums.add(4 * r)),
                 }
             }
@@ -308,14 +314,27 @@ unsafe fn sum_strip<T: Copy, Y: Sum, const N: usize>(
     }
 }
 
+/// Whether a build has elements of so many bytes.
+const fn has_elements(bytes: usize) -> bool {
+    let mut i = 0;
+    while i < DType::ALL.len() {
+        if DType::ALL[i].size() == bytes && ir::is_linked(DType::ALL[i].name()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
 dispatch! {
     /// Moves elements into a tile.
     unsafe fn walk_in(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
         _I => match a.size {
-            1 => walk::<u8, false>(a, bases, at, tile),
-            2 => walk::<u16, false>(a, bases, at, tile),
-            4 => walk::<u32, false>(a, bases, at, tile),
-            _ => walk::<u64, false>(a, bases, at, tile),
+            1 if const { has_elements(1) } => walk::<u8, false>(a, bases, at, tile),
+            2 if const { has_elements(2) } => walk::<u16, false>(a, bases, at, tile),
+            4 if const { has_elements(4) } => walk::<u32, false>(a, bases, at, tile),
+            _ if const { has_elements(8) || has_elements(16) } => walk::<u64, false>(a, bases, at, tile),
+            _ => ir::unlinked("elements of this size"),
         }
     }
 }
@@ -323,10 +342,11 @@ dispatch! {
     /// Moves a tile's elements into memory.
     unsafe fn walk_out(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
         _I => match a.size {
-            1 => walk::<u8, true>(a, bases, at, tile),
-            2 => walk::<u16, true>(a, bases, at, tile),
-            4 => walk::<u32, true>(a, bases, at, tile),
-            _ => walk::<u64, true>(a, bases, at, tile),
+            1 if const { has_elements(1) } => walk::<u8, true>(a, bases, at, tile),
+            2 if const { has_elements(2) } => walk::<u16, true>(a, bases, at, tile),
+            4 if const { has_elements(4) } => walk::<u32, true>(a, bases, at, tile),
+            _ if const { has_elements(8) || has_elements(16) } => walk::<u64, true>(a, bases, at, tile),
+            _ => ir::unlinked("elements of this size"),
         }
     }
 }

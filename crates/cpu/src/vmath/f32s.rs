@@ -4,7 +4,7 @@
 
 use super::dispatch;
 use super::loops::{Op1, Op2};
-use super::math;
+use super::power;
 use super::simd::{Isa, Vector};
 
 type T = f32;
@@ -52,7 +52,7 @@ unsafe fn pow_loop<I: Isa>(a: *const f32, b: *const f32, y: *mut f32, n: usize) 
     unsafe {
         while i < n {
             let m = (n - i).min(<I::S as Vector>::N);
-            let r = math::pow::<I>(I::S::load_n(a.add(i), m), I::S::load_n(b.add(i), m));
+            let r = power::short::<I>(I::S::load_n(a.add(i), m), I::S::load_n(b.add(i), m));
             r.store_n(y.add(i), m);
             i += m;
         }

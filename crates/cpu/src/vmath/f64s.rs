@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::loops::{self, Op1, Op2};
-use super::simd::Isa;
+use super::simd::{Isa, Vector};
+use super::{dispatch, power};
 
 type T = f64;
 type V<I> = <I as Isa>::D;
@@ -28,9 +29,14 @@ unsafe fn double2<I: Isa, F: Op2<I::D>>(a: *const f64, b: *const f64, y: *mut f6
     unsafe { loops::map2::<I::D, F>(a, b, y, n) }
 }
 
-unsafe fn pow_raw(a: *const f64, b: *const f64, y: *mut f64, n: usize) {
-    for i in 0..n {
-        // SAFETY: below `n`, the caller's promise.
-        unsafe { *y.add(i) = (*a.add(i)).powf(*b.add(i)) };
+struct Pow;
+impl<V: Vector<E = f64>> Op2<V> for Pow {
+    #[inline(always)]
+    fn apply(a: V, b: V) -> V {
+        if V::FUSED { power::wide(a, b) } else { a.zip(b, f64::powf) }
     }
+}
+dispatch! {
+    /// `a` to the power `b`.
+    unsafe fn pow_raw(a: *const f64, b: *const f64, y: *mut f64, n: usize) { I => double2::<I, Pow>(a, b, y, n) }
 }

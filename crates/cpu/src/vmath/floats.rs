@@ -247,7 +247,7 @@ others! {
     /// The smaller; a NaN is ignored where the other is a number.
     fmin Fmin Op2 T, own2, |a, b| W::select(b.eq(b), a.min(b), a);
     /// `sqrt(a² + b²)`.
-    hypot Hypot Op2 f64, double2, |a, b| special::hypot(a, b);
+    hypot Hypot Op2 f64, double2, |a, b| special::hypot::<W, { size_of::<T>() == 4 }>(a, b);
     /// The remainder with the sign of the dividend.
     fmod Fmod Op2 f64, double2, |a, b| special::fmod(a, b);
     /// The remainder with the sign of the divisor.

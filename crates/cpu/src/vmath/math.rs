@@ -10,7 +10,7 @@
 // Published constants are kept digit for digit.
 #![allow(clippy::excessive_precision)]
 
-use super::simd::{Isa, Scalar, Vector};
+use super::simd::{Scalar, Vector};
 
 /// The constants and polynomials of one float width.
 pub trait Real: Scalar {
@@ -56,14 +56,14 @@ pub(super) fn horner<V: Vector, const K: usize>(x: V, coefficients: [f64; K]) ->
 }
 
 #[inline(always)]
-fn reduce<V: Vector>(x: V) -> (V, V) {
+pub(super) fn reduce<V: Vector>(x: V) -> (V, V) {
     let n = (x * V::c(std::f64::consts::LOG2_E)).round();
     (n, n.fma(V::c(-V::E::LN2_LO), n.fma(V::c(-V::E::LN2_HI), x)))
 }
 
 /// Clamped so that the scaling exponent stays small; NaN stays NaN.
 #[inline(always)]
-fn clamp<V: Vector>(x: V, low: f64, high: f64) -> V {
+pub(super) fn clamp<V: Vector>(x: V, low: f64, high: f64) -> V {
     V::c(low).max(V::c(high).min(x))
 }
 
@@ -505,25 +505,4 @@ impl Real for f64 {
     fn erfc<V: Vector<E = f64>>(x: V) -> V {
         super::special::erfc(x)
     }
-}
-
-/// `x` to the power `y` in `f32`, computed in double precision.
-#[inline(always)]
-pub fn pow<I: Isa>(x: I::S, y: I::S) -> I::S {
-    let a = x.abs();
-    let (a0, a1) = I::widen(a);
-    let (y0, y1) = I::widen(y);
-    let r = I::narrow(exp(y0 * log(a0)), exp(y1 * log(a1)));
-    let (zero, one) = (I::S::zero(), I::S::c(1.0));
-    // A negative base: NaN unless the exponent is an integer, odd ones keep the sign.
-    let half = y * I::S::c(0.5);
-    let odd = I::S::both(y.eq(y.floor()), half.floor().lt(half));
-    let finite = a.lt(I::S::c(f64::INFINITY));
-    let fraction = I::S::both(I::S::both(y.floor().lt(y), x.lt(zero)), finite);
-    let r = I::S::select(odd, r.copysign(x), r);
-    let r = I::S::select(fraction, I::S::c(f64::NAN), r);
-    // One to anything, anything to zero, and -1 to an infinity are 1, NaN or not.
-    let r = I::S::select(I::S::both(a.eq(one), y.abs().eq(I::S::c(f64::INFINITY))), one, r);
-    let r = I::S::select(x.eq(one), one, r);
-    I::S::select(y.eq(zero), one, r)
 }

@@ -1,7 +1,7 @@
 //! Vector mathematics: elementwise functions, reductions and conversions over slices, compiled
 //! for AVX-512, for AVX2 with FMA, for NEON, for WebAssembly's vectors and portably, and chosen at run time.
 //!
-//! - [`simd`] the vector trait; [`math`], [`trig`], [`inverse`] and [`special`] the functions on vectors;
+//! - [`simd`] the vector trait; [`math`], [`trig`], [`inverse`], [`power`] and [`special`] the functions on vectors;
 //! - [`f32s`] and [`f64s`] slices of floats, [`ints`] of integers, [`convert`] between types.
 //!
 //! `f32s::exp(x, y)` writes to another slice, `f32s::inplace::exp(x)` over its input, and
@@ -26,7 +26,7 @@
 //! | `tanh` `sigmoid` | 2.5 | 3 | 4 |
 //! | `erf` | 1.5 | 3 | 2 |
 //! | `erfc` | 3 | 8 | 4 |
-//! | `pow` | 1 | 1 | libm |
+//! | `pow` | 1 | 1 | 1.5 (portable: libm) |
 //! | `sinh` `cosh` `asinh` `acosh` `atanh` | 3.5 | 4.5 | 5 |
 //! | `asin` `acos` `atan` `atan2` `log10` | 3 | 3 | 3 |
 //! | `hypot` `fmod` `rem` `floor_divide` | 0.5 | 0.5 | 1.5 |
@@ -44,6 +44,7 @@ pub mod inverse;
 pub mod math;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
+pub mod power;
 pub mod simd;
 pub mod special;
 pub mod trig;

@@ -215,10 +215,10 @@ pub trait Vector:
     }
     /// Whether [`Vector::entry`] takes one instruction.
     const HAS_TABLES: bool = false;
-    /// For each lane the entry of a table whose number is in the low five bits of the lane; where
-    /// [`Vector::HAS_TABLES`].
+    /// For each lane the entry of a table whose number is in the low bits of the lane; where [`Vector::HAS_TABLES`]. A table
+    /// has as many entries as two vectors.
     #[inline(always)]
-    fn entry(self, _table: &[Self::E; 32]) -> Self {
+    fn entry(self, _table: &[Self::E]) -> Self {
         unreachable!("no tables in registers")
     }
     /// A function applied to each lane.
@@ -228,6 +228,14 @@ pub trait Vector:
         for x in &mut a[..Self::N] {
             *x = f(*x);
         }
+        // SAFETY: the array holds at least `N` elements.
+        unsafe { Self::load(a.as_ptr()) }
+    }
+    /// A function applied to each pair of lanes.
+    #[inline(always)]
+    fn zip(self, b: Self, f: impl Fn(Self::E, Self::E) -> Self::E) -> Self {
+        let (mut a, b) = (self.lanes(), b.lanes());
+        (0..Self::N).for_each(|i| a[i] = f(a[i], b[i]));
         // SAFETY: the array holds at least `N` elements.
         unsafe { Self::load(a.as_ptr()) }
     }

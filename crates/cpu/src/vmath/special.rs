@@ -6,8 +6,8 @@
 #![allow(unsafe_code, clippy::excessive_precision)]
 
 use super::coefficients::{
-    BERNOULLI, COSPI, ERF, ERFCX, ERFINV_CENTER, ERFINV_CENTER_SHORT, ERFINV_MIDDLE, ERFINV_TAIL, I0_HIGH, I0_LOW,
-    I1_HIGH, I1_LOW, LGAMMA, SINPI,
+    BERNOULLI, COSPI, ERF, ERF_NEAR_WIDE, ERFCX, ERFINV_CENTER, ERFINV_CENTER_SHORT, ERFINV_MIDDLE, ERFINV_TAIL,
+    I0_HIGH, I0_LOW, I1_HIGH, I1_LOW, LGAMMA, SINPI,
 };
 use super::math::{exp, horner, log};
 use super::simd::Vector;
@@ -22,19 +22,16 @@ fn any<V: Vector>(m: V::M) -> bool {
     V::bits(m) != 0
 }
 
-/// A scalar function of each pair of lanes.
+/// `sqrt(x² + y²)` without overflow; `IS_SHORT`: of numbers of `f32`, whose squares do not overflow.
 #[inline(always)]
-fn lanewise<V: Vector<E = f64>>(a: V, b: V, f: impl Fn(f64, f64) -> f64) -> V {
-    let (mut a, b) = (a.lanes(), b.lanes());
-    (0..V::N).for_each(|i| a[i] = f(a[i], b[i]));
-    // SAFETY: the array holds at least `N` elements.
-    unsafe { V::load(a.as_ptr()) }
-}
-
-/// `sqrt(x² + y²)` without overflow.
-#[inline(always)]
-pub fn hypot<V: Vector<E = f64>>(x: V, y: V) -> V {
+pub fn hypot<V: Vector<E = f64>, const IS_SHORT: bool>(x: V, y: V) -> V {
     let (x, y) = (x.abs(), y.abs());
+    if IS_SHORT {
+        let s = x.fma(x, y * y);
+        let inf = V::c(f64::INFINITY);
+        // An infinity beside a NaN is one.
+        return V::select(x.eq(inf), inf, V::select(y.eq(inf), inf, s.sqrt()));
+    }
     let a = V::select(x.lt(y), y, x);
     let inf = V::c(f64::INFINITY);
     let scale = V::select(V::c(1e150).lt(a), V::c(2f64.powi(-600)), V::c(1.0));
@@ -52,7 +49,7 @@ pub fn fmod<V: Vector<E = f64>>(a: V, b: V) -> V {
     // Whole quotients up to 2⁵³ are exact, or one too large.
     let is_far = V::both(V::c(2f64.powi(52)).lt(q), V::both(x.lt(V::c(f64::INFINITY)), V::zero().lt(y)));
     if !V::FUSED || any::<V>(is_far) {
-        return lanewise(a, b, |a, b| a % b);
+        return a.zip(b, |a, b| a % b);
     }
     let r = (-q).fma(y, x);
     let r = V::select(r.lt(V::zero()), r + y, r);
@@ -230,8 +227,28 @@ pub fn erf<V: Vector<E = f64>>(x: V) -> V {
         return x.map(libm::erf);
     }
     let a = x.abs();
+    if V::HAS_TABLES {
+        return erf_by_table(a).copysign(x);
+    }
     let y = V::select(a.lt(V::c(1.0)), erf_small(a), V::c(1.0) - erfc_positive(a));
     V::select(x.eq(x), y.copysign(x), x)
+}
+
+/// `a` times a polynomial around the nearest multiple of 0.4.
+#[inline(always)]
+fn erf_by_table<V: Vector<E = f64>>(a: V) -> V {
+    // From here on the result rounds to 1, and so it does at this number.
+    let a = V::c(6.0).min(a);
+    // A number whose last bit stands for 1: the sum has the table's index in its low bits.
+    let shift = V::c(6755399441055744.0);
+    let index = a.fma(V::c(2.5), shift);
+    let d = (index - shift).fma(V::c(-0.4), a);
+    let [first, powers @ .., value, rest] = &ERF_NEAR_WIDE;
+    let mut r = index.entry(first);
+    for power in powers {
+        r = r.fma(d, index.entry(power));
+    }
+    a.fma(index.entry(value), a * r.fma(d, index.entry(rest)))
 }
 
 /// `exp(x²) erfc(x)`.

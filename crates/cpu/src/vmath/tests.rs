@@ -248,6 +248,28 @@ fn powers() {
             assert!(y[i].is_nan() || got_sign == want_sign, "{level:?} pow({:e}, {:e}) = {:e}", a[i], b[i], y[i]);
         }
     });
+    // Results of every magnitude, with bases near 1 too, whose logarithms are multiplied by much.
+    let n = 60_000;
+    let mut a: Vec<f64> = a.iter().map(|&x| x as f64).collect();
+    let mut b: Vec<f64> = b.iter().map(|&x| x as f64).collect();
+    for (x, z) in noise(3, n).into_iter().zip(noise(4, n)) {
+        let near = 1.0 + x * 2f64.powi((z * 26.0) as i32 - 27);
+        for base in [near, 2f64.powf(x * 30.0), 2f64.powf(x * 1073.0)] {
+            a.push(base);
+            b.push(z * 745.0 / base.ln().abs().max(1e-300));
+        }
+    }
+    on_every_level(|level| {
+        let mut y = vec![0f64; a.len()];
+        f64s::pow(&a, &b, &mut y);
+        for i in 0..a.len() {
+            let want = a[i].powf(b[i]);
+            let off = ulps64(y[i], want);
+            assert!(off <= 1.5, "{level:?} pow({:e}, {:e}) = {:e}, want {want:e}: {off}", a[i], b[i], y[i]);
+            let (got_sign, want_sign) = (y[i].is_sign_negative(), want.is_sign_negative());
+            assert!(y[i].is_nan() || got_sign == want_sign, "{level:?} pow({:e}, {:e}) = {:e}", a[i], b[i], y[i]);
+        }
+    });
 }
 
 /// Numbers without pattern in -1..1.

@@ -342,7 +342,7 @@ avx2!(
 
 macro_rules! avx512 {
     ($v:ident, $e:ty, $n:literal, $mask:ty, $loadn:ident, $storen:ident, $round:ident, $cmp:ident, $blend:ident,
-     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $entry:ident, $has_tables:literal, $($shared:ident),*) => {
+     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $entry:ident, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $mask;
             shared!($v, $e, $n, $($shared),*);
@@ -410,9 +410,10 @@ macro_rules! avx512 {
             fn evens(a: Self, b: Self) -> Self {
                 unsafe { $evens(a, b) }
             }
-            const HAS_TABLES: bool = $has_tables;
+            const HAS_TABLES: bool = true;
             #[inline(always)]
-            fn entry(self, table: &[$e; 32]) -> Self {
+            fn entry(self, table: &[$e]) -> Self {
+                assert!(table.len() == 2 * $n);
                 unsafe { $entry(self, table) }
             }
         }
@@ -436,7 +437,7 @@ unsafe fn evens8(a: F64x8, b: F64x8) -> F64x8 {
 }
 
 #[inline(always)]
-unsafe fn entry16(v: F32x16, table: &[f32; 32]) -> F32x16 {
+unsafe fn entry16(v: F32x16, table: &[f32]) -> F32x16 {
     unsafe {
         let (low, high) = (_mm512_loadu_ps(table.as_ptr()), _mm512_loadu_ps(table.as_ptr().add(16)));
         F32x16(_mm512_permutex2var_ps(low, _mm512_castps_si512(v.0), high))
@@ -444,8 +445,11 @@ unsafe fn entry16(v: F32x16, table: &[f32; 32]) -> F32x16 {
 }
 
 #[inline(always)]
-unsafe fn entry8(_: F64x8, _: &[f64; 32]) -> F64x8 {
-    unreachable!("32 doubles are no table of two registers")
+unsafe fn entry8(v: F64x8, table: &[f64]) -> F64x8 {
+    unsafe {
+        let (low, high) = (_mm512_loadu_pd(table.as_ptr()), _mm512_loadu_pd(table.as_ptr().add(8)));
+        F64x8(_mm512_permutex2var_pd(low, _mm512_castpd_si512(v.0), high))
+    }
 }
 
 #[inline(always)]
@@ -483,7 +487,6 @@ avx512!(
     _mm512_reduce_add_ps,
     evens16,
     entry16,
-    true,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -510,7 +513,6 @@ avx512!(
     _mm512_reduce_add_pd,
     evens8,
     entry8,
-    false,
     _mm512_set1_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,

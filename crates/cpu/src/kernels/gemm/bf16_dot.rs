@@ -17,7 +17,7 @@ use crate::vmath::{Level, level};
 use half::bf16;
 
 /// Whether the processor multiplies pairs.
-pub(super) fn is_available() -> bool {
+pub(crate) fn is_available() -> bool {
     #[cfg(target_arch = "x86_64")]
     return level() == Level::Avx512 && std::is_x86_feature_detected!("avx512bf16");
     #[cfg(target_arch = "aarch64")]
@@ -45,6 +45,56 @@ pub(super) unsafe fn run(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
     }
 }
 
+/// Computes a product with a single column or row whose other side has its lines along `k`, which are read once, where
+/// they lie; whether it did.
+///
+/// # Safety
+/// As for [`Gemm::run`].
+pub(super) unsafe fn run_lines(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) -> bool {
+    let (lines, count, step, x) = match (q.m, q.n) {
+        (_, 1) => (q.a, q.m, q.c_row, q.b.t()),
+        (1, _) => (q.b.t(), q.n, 1, q.a),
+        _ => return false,
+    };
+    if !(cfg!(target_arch = "x86_64") && lines.col == 1 && is_available()) {
+        return false;
+    }
+    let gathered = (x.col != 1).then(|| Scratch::<bf16>::new(q.k));
+    if let Some(room) = &gathered {
+        // SAFETY: the caller's promise; there is room for all of `x`.
+        (0..q.k).for_each(|p| unsafe { room.ptr().add(p).write(*x.p.offset(p as isize * x.col)) });
+    }
+    let x = Shared::new(gathered.as_ref().map_or(x.p.cast_mut(), |room| room.ptr()));
+    let (from, to, each) = (Shared::new(lines.p.cast_mut()), Shared::new(q.c), (LINES / q.k.max(1)).max(1));
+    let (alpha, k, apart, is_added) = (q.alpha, q.k, lines.row, q.accumulate);
+    pool::parallel_for(count.div_ceil(each), &|task| {
+        for j in task * each..((task + 1) * each).min(count) {
+            // SAFETY: the caller's promise; each element of C belongs to one task.
+            unsafe {
+                let sum = alpha * dot(from.get().offset(j as isize * apart).cast(), x.get().cast(), k);
+                let to = to.get().offset(j as isize * step);
+                *to = if is_added { *to + sum } else { sum };
+            }
+        }
+    });
+    done(Patch { row: 0, rows: q.m, col: 0, cols: q.n });
+    true
+}
+
+/// Elements of lines that a task multiplies.
+const LINES: usize = 1 << 16;
+
+/// The sum of products of two lines; [`is_available`] holds.
+unsafe fn dot(a: *const u16, b: *const u16, k: usize) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        x86::dot(a, b, k)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("lines are multiplied otherwise: {a:?}, {b:?}, {k}")
+}
+
 /// Lines along `k` as pairs: where they lie, or, where no two neighbors can be read at once, in room
 /// of their own. A line of odd length ends with a zero.
 unsafe fn paired(x: Mat<bf16>, lines: usize, k: usize) -> (Option<Scratch<f32>>, Mat<f32>) {
@@ -67,6 +117,12 @@ unsafe fn paired(x: Mat<bf16>, lines: usize, k: usize) -> (Option<Scratch<f32>>,
                     let low = from.get().offset(2 * i as isize * x.col).cast_const();
                     let high = if 2 * i + 1 < k { low.offset(x.col) } else { std::ptr::null() };
                     pair_lines(low.cast(), high.cast(), lines, to.get().add(i * lines));
+                } else if x.col == 1 {
+                    // Neighbors lie together already; only the line's place or its end does not suit.
+                    let line = from.get().offset(i as isize * x.row).cast_const().cast::<u16>();
+                    let pairs = to.get().add(i * half);
+                    pairs.add(half - 1).write(0);
+                    std::ptr::copy_nonoverlapping(line, pairs.cast::<u16>(), k);
                 } else {
                     let line = from.get().offset(i as isize * x.row).cast_const();
                     for p in 0..half {
@@ -102,7 +158,7 @@ dispatch! {
 mod x86 {
     use super::super::micro::{Step, Sweep, sweep};
     use crate::vmath::x86::F32x16;
-    use std::arch::x86_64::{__m512, __m512bh, _mm512_dpbf16_ps};
+    use std::arch::x86_64::*;
 
     /// Two products a step.
     struct Two;
@@ -114,6 +170,38 @@ mod x86 {
                 let [x, y] = [x.0, y.0].map(|v| std::mem::transmute::<__m512, __m512bh>(v));
                 F32x16(_mm512_dpbf16_ps(sum.0, x, y))
             }
+        }
+    }
+
+    /// The sum of products of two lines.
+    ///
+    /// # Safety
+    /// `k` elements behind each pointer, and pairs must be available.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi1,bmi2")]
+    pub(super) unsafe fn dot(a: *const u16, b: *const u16, k: usize) -> f32 {
+        const N: usize = 32;
+        const SUMS: usize = 4;
+        let mut sums = [_mm512_setzero_ps(); SUMS];
+        let mut p = 0;
+        // SAFETY: indexes stay below `k`, the caller's promise; the lanes beyond are masked.
+        unsafe {
+            let pairs = |v: __m512i| std::mem::transmute::<__m512i, __m512bh>(v);
+            while p + SUMS * N <= k {
+                for i in 0..SUMS {
+                    let at = p + i * N;
+                    let (x, y) = (_mm512_loadu_si512(a.add(at).cast()), _mm512_loadu_si512(b.add(at).cast()));
+                    sums[i] = _mm512_dpbf16_ps(sums[i], pairs(x), pairs(y));
+                }
+                p += SUMS * N;
+            }
+            while p < k {
+                let mask = if k - p >= N { !0 } else { (1u32 << (k - p)) - 1 };
+                let (x, y) =
+                    (_mm512_maskz_loadu_epi16(mask, a.add(p).cast()), _mm512_maskz_loadu_epi16(mask, b.add(p).cast()));
+                sums[0] = _mm512_dpbf16_ps(sums[0], pairs(x), pairs(y));
+                p += N;
+            }
+            _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])))
         }
     }
 

@@ -30,6 +30,9 @@ pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar
     /// `y += s x`.
     #[doc(hidden)]
     unsafe fn axpy(s: Self, x: *const Self, y: *mut Self, n: usize);
+    /// `y = s x`.
+    #[doc(hidden)]
+    unsafe fn scaled(s: Self, x: *const Self, y: *mut Self, n: usize);
     /// One plane of a depthwise convolution.
     #[doc(hidden)]
     unsafe fn plane(q: &PlaneOf<Self>);
@@ -82,6 +85,10 @@ macro_rules! float {
             unsafe fn axpy(s: $t, x: *const $t, y: *mut $t, n: usize) {
                 // SAFETY: the caller's promise.
                 unsafe { $module::raw::axpy(s, x, y, n) }
+            }
+            unsafe fn scaled(s: $t, x: *const $t, y: *mut $t, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $module::raw::mul_scalar(x, s, y, n) }
             }
             unsafe fn plane(q: &PlaneOf<$t>) {
                 // SAFETY: the caller's promise.
@@ -179,6 +186,9 @@ multiply!(bf16, f32, pack_bf16, strips_bf16
             #[cfg(target_arch = "x86_64")]
             if has_tiles(q.m, q.n, q.k) {
                 return super::amx::run(q, done);
+            }
+            if bf16_dot::run_lines(q, done) {
+                return;
             }
             if bf16_dot::is_available() { bf16_dot::run(q, done) } else { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) }
         }

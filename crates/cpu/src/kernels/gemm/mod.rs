@@ -33,6 +33,7 @@ mod vector;
 
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
+pub(crate) use bf16_dot::is_available as has_pairs;
 pub(crate) use element::has_tiles;
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
@@ -170,10 +171,10 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            if S::SAME && C::SAME && self.is_vector() && self.run_vector(&|_| {}) {
-                return;
+            if self.is_vector() {
+                return self.run_vector(&|_| {});
             }
-            if S::SAME && C::SAME && self.k == 1 && self.b.col == 1 && !self.accumulate {
+            if S::SAME == C::SAME && self.k == 1 && self.b.col == 1 && !self.accumulate {
                 return self.run_outer();
             }
             let work = self.m * self.n * self.k;
@@ -201,8 +202,8 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         debug_assert!(C::SAME && self.batch == 1);
         // SAFETY: the caller's promise.
         unsafe {
-            if S::SAME && self.is_vector() && self.run_vector(done) {
-                return;
+            if self.is_vector() {
+                return self.run_vector(done);
             }
             let mut oriented = Oriented::new(self, self.a, self.b, self.c.cast(), self.c_row);
             oriented.beside = beside.map(|p| p.cast());
@@ -218,7 +219,7 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
     pub unsafe fn run_parts(&self, done: &(dyn Fn(Patch) + Sync)) {
         // SAFETY: the caller's promise; `C` is the type of the computation where it says so.
         unsafe {
-            if C::SAME && !self.is_vector() && self.m * self.n * self.k > 0 {
+            if C::SAME && self.m > 1 && self.n > 1 && self.k > 0 {
                 let q = Gemm::<S, S::Acc> {
                     alpha: self.alpha,
                     accumulate: self.accumulate,
@@ -232,29 +233,61 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         }
     }
 
-    /// Products of a column and a row: each row of C is a multiple of B's. `S` and `C` are the type of the computation.
+    /// Products of a column and a row: each row of C is a multiple of B's. Rows of a narrower type are computed in
+    /// pieces beside C.
     unsafe fn run_outer(&self) {
         const TASK: usize = 1 << 14;
+        const PIECE: usize = 1024;
         let group = (TASK / self.n).max(1);
         let this = Shared::new((self as *const Self).cast_mut());
         pool::parallel_for((self.batch * self.m).div_ceil(group), &move |task| {
             // SAFETY: only read, and alive until `parallel_for` returns; rows of C are apart, the caller's promise.
             unsafe {
                 let this = &*this.get();
-                for at in task * group..((task + 1) * group).min(this.batch * this.m) {
-                    let (item, r) = ((at / this.m) as isize, (at % this.m) as isize);
-                    let factor = this.alpha * *this.a.p.offset(item * this.a_batch + r * this.a.row).cast::<S::Acc>();
-                    let b = std::slice::from_raw_parts(this.b.p.offset(item * this.b_batch).cast::<S::Acc>(), this.n);
-                    let c = this.c.offset(item * this.c_batch + r * this.c_row).cast::<S::Acc>();
-                    let c = std::slice::from_raw_parts_mut(c, this.n);
-                    c.iter_mut().zip(b).for_each(|(c, b)| *c = factor * *b);
+                let rows = task * group..((task + 1) * group).min(this.batch * this.m);
+                let place = |at: usize| ((at / this.m) as isize, (at % this.m) as isize);
+                let factor = |(item, r): (isize, isize)| {
+                    this.alpha * (*this.a.p.offset(item * this.a_batch + r * this.a.row)).acc()
+                };
+                let row = |(item, r): (isize, isize)| this.c.offset(item * this.c_batch + r * this.c_row);
+                if S::SAME && C::SAME {
+                    for at in rows.map(place) {
+                        let b = this.b.p.offset(at.0 * this.b_batch).cast::<S::Acc>();
+                        S::Acc::scaled(factor(at), b, row(at).cast(), this.n);
+                    }
+                    return;
+                }
+                let (mut wide, mut scaled) = ([S::Acc::default(); PIECE], [S::Acc::default(); PIECE]);
+                for first in (0..this.n).step_by(PIECE) {
+                    let (count, mut last) = (PIECE.min(this.n - first), -1);
+                    // Rows that follow each other are stored together.
+                    let is_dense = count == this.n && this.c_row == this.n as isize;
+                    let many = if is_dense { PIECE / count } else { 1 };
+                    let mut at = rows.start;
+                    while at < rows.end {
+                        let (item, r) = place(at);
+                        let some = many.min(rows.end - at).min(this.m - r as usize);
+                        if item != last {
+                            S::copy(this.b.p.offset(item * this.b_batch).add(first), wide.as_mut_ptr(), count);
+                            last = item;
+                        }
+                        for i in 0..some {
+                            let to = scaled.as_mut_ptr().add(i * count);
+                            S::Acc::scaled(factor((item, r + i as isize)), wide.as_ptr(), to, count);
+                        }
+                        C::store(scaled.as_ptr(), row((item, r)).add(first), some * count);
+                        at += some;
+                    }
                 }
             }
         });
     }
 
-    fn is_vector(&self) -> bool {
-        self.m == 1 || self.n == 1
+    /// Whether it has one row or one column, and strides that its own kernel takes: then nothing is computed in tiles.
+    pub fn is_vector(&self) -> bool {
+        let (a, b) = if self.m == 1 { (self.a, self.b) } else { (self.b.t(), self.a.t()) };
+        let is_one = self.m.min(self.n) == 1 && self.batch > 0;
+        S::SAME && C::SAME && is_one && (b.col == 1 || b.row == 1 && a.col == 1)
     }
 
     /// Whether the parts that [`Gemm::run_then`] reports are whole rows, whatever the number of
@@ -301,6 +334,10 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             }
             let (n, c_row) = (self.n, self.c_row);
             S::one(&of(wide.ptr(), n as isize), &move |p| {
+                // Whole rows that follow each other are one.
+                if p.cols == n && c_row == n as isize {
+                    return C::store(from.get().add(p.row * n), to.get().add(p.row * n), p.rows * n);
+                }
                 for r in p.row..p.row + p.rows {
                     let to = to.get().offset(r as isize * c_row).add(p.col);
                     C::store(from.get().add(r * n + p.col), to, p.cols);

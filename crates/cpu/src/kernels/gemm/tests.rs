@@ -226,6 +226,14 @@ fn every_shape_class_transposition_and_type() {
             }
         }
     }
+    // Of one step: small enough for 16 bits.
+    for (m, n) in [(70, 600), (1, 20), (33, 1), (40, 1030)] {
+        for transposed in [(false, false), (true, true)] {
+            let s = Shape { m, n, k: 1, batch: 1 };
+            exact::<bf16, bf16>(&s, transposed, |x| bf16::from_f32(x as f32), f64::from, bf16::ONE);
+            exact::<f16, f16>(&s, transposed, |x| f16::from_f32(x as f32), f64::from, f16::ONE);
+        }
+    }
 }
 
 #[test]

@@ -8,19 +8,18 @@ use super::{Gemm, Patch};
 use crate::pool::{self, Shared};
 
 impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
-    /// A product with one row or one column, when strides allow; `S`, `C` and the type of the
-    /// computation are the same. Calls `done` for each part of C of the first product of the batch.
-    pub(super) unsafe fn run_vector(&self, done: &(dyn Fn(Patch) + Sync)) -> bool {
+    /// A product with one row or one column, if [`Gemm::is_vector`]. Calls `done` for each part of C of the first product of
+    /// the batch.
+    ///
+    /// # Safety
+    /// As for [`Gemm::run`].
+    pub unsafe fn run_vector(&self, done: &(dyn Fn(Patch) + Sync)) {
         // One column: the transposed problem has one row.
         let is_row = self.m == 1;
         let (a, b, n) = if is_row { (self.a, self.b, self.n) } else { (self.b.t(), self.a.t(), self.m) };
         let (a_batch, b_batch) = if is_row { (self.a_batch, self.b_batch) } else { (self.b_batch, self.a_batch) };
-        let y_step = if is_row { 1 } else { self.c_row };
         let by_rows = b.col == 1;
-        let by_columns = b.row == 1 && a.col == 1;
-        if !by_rows && !by_columns {
-            return false;
-        }
+        let y_step = if is_row { 1 } else { self.c_row };
         // By rows: strips wide enough for long runs. By columns: a power of two of equal ones, which
         // any usual number of threads shares evenly.
         let strip = if self.k * n < 1 << 17 {
@@ -67,6 +66,5 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
                 done(if is_row { part } else { Patch { row: j, rows: n, col: 0, cols: 1 } });
             }
         });
-        true
     }
 }

@@ -1,7 +1,7 @@
-//! MobileNet v2 in floats and in bytes, a picture of 224 × 224, by the CPU's kernels alone: milliseconds, the least of
+//! MobileNet v2 in floats and in bytes, an image of 224 × 224, by the CPU's kernels alone: milliseconds, the least of
 //! many runs that take turns. Weights are arbitrary.
 //!
-//! `cargo run --release -p talweg-cpu --example mobilenet [THREADS [ROUNDS]]`
+//! `cargo run --release -p talweg-cpu --example int8_mobilenet [THREADS [ROUNDS]]`
 
 use ir::{Attr, Attrs, Buffer, DType, Graph, Literal, Site, Slot, Type};
 use runtime::{Device, Program};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use talweg_cpu::{Cpu, pool};
 
-const SITE: Site = Site::new("mobilenet.rs", 1, 1);
+const SITE: Site = Site::new("int8_mobilenet.rs", 1, 1);
 /// Expansion, outputs, count and first stride of the blocks.
 const BLOCKS: [(usize, usize, usize, usize); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
