@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from . import _native
 
-__all__ = ["Beam", "Completion", "Encoder", "Finetune", "LanguageModel", "Stream", "load"]
+__all__ = ["Beam", "Completion", "CrossEncoder", "Encoder", "Finetune", "LanguageModel", "Stream", "load"]
 
 
 class Completion(str):
@@ -218,10 +218,12 @@ class LanguageModel:
 
 
 class Encoder:
-    """An encoder (BERT, MiniLM) from a folder with config.json, safetensors and tokenizer.json."""
+    """An encoder (BERT, MiniLM, RoBERTa) from a folder with config.json, safetensors and tokenizer.json."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._native = _native.Encoder.load(path)
+        if self._native.is_cross_encoder:
+            raise ValueError(f"{os.fspath(path)} is a cross-encoder, which embeds no text: use tw.llm.CrossEncoder")
         self.name: str = self._native.name
         self.length_max: int = self._native.length_max
 
@@ -230,9 +232,44 @@ class Encoder:
         return list(self._native.encode(text))
 
     def embed(self, texts: str | Sequence[str]) -> Any:
-        """The embedding of a text, or of each, as sentence-transformers computes it."""
+        """The embedding of a text, or of each, as sentence-transformers computes it, scaled to length one."""
         rows = self._native.embed([self.encode(t) for t in ([texts] if isinstance(texts, str) else texts)])
         return rows[0] if isinstance(texts, str) else rows
+
+
+class CrossEncoder:
+    """A cross-encoder (BERT, RoBERTa with a classifier of one label) from a folder, after sentence-transformers' class.
+
+    A pair of texts that is longer than the model allows raises an error; with ``max_length`` it is cut instead, the longer text
+    first.
+
+    >>> model = tw.llm.CrossEncoder("ms-marco-MiniLM-L6-v2")                      # doctest: +SKIP
+    >>> model.rank("What is a talweg?", ["The line of a valley.", "A cake."])     # doctest: +SKIP
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, max_length: int | None = None) -> None:
+        self._native = _native.Encoder.load(path)
+        if not self._native.is_cross_encoder:
+            raise ValueError(f"{os.fspath(path)} has no classifier, so it scores no pairs: use tw.llm.Encoder")
+        self.name: str = self._native.name
+        self.length_max: int = self._native.length_max
+        if max_length is not None and not 1 <= max_length <= self.length_max:
+            raise ValueError(f"max_length must be 1 to {self.length_max}, not {max_length}")
+        self.max_length = max_length
+
+    def predict(self, sentences: Sequence[Any], *, raw: bool = False) -> Any:
+        """The score of a pair of texts, or of each pair; ``raw`` leaves the activation out."""
+        is_one = len(sentences) == 2 and isinstance(sentences[0], str)
+        pairs = [(a, b) for a, b in ([sentences] if is_one else sentences)]
+        scores = list(self._native.score(pairs, self.max_length, raw))
+        return scores[0] if is_one else scores
+
+    def rank(self, query: str, documents: Sequence[str], *, top_k: int | None = None,
+             return_documents: bool = False) -> list[dict[str, Any]]:
+        """Documents by what they say about a query, the best first: ``corpus_id``, ``score`` and, if asked for, ``text``."""
+        scores = self.predict([(query, d) for d in documents])
+        order = sorted(range(len(scores)), key=lambda i: -scores[i])[:top_k]
+        return [{"corpus_id": i, "score": scores[i], **({"text": documents[i]} if return_documents else {})} for i in order]
 
 
 class Finetune:

@@ -151,3 +151,65 @@ def test_an_adapter_and_every_weight_learn_a_text(tmp_path):
     assert whole.perplexity("the quick brown fox jumps over the lazy dog. ", 32) < before / 2
     with pytest.raises(ValueError, match="cannot both learn"):
         tw.llm.Finetune(tmp_path / "tiny.gguf", tmp_path / "text.txt", full=True, init=tmp_path / "adapter")
+
+
+def _encoder(folder, labels):
+    """A BERT of one layer over a few words, with a classifier of so many labels if any."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "river", "valley", "line", "cake"]
+    layer = "bert.encoder.layer.0."
+    linears = [(layer + n, 16, 16) for n in ("attention.self.query", "attention.self.key", "attention.self.value",
+                                             "attention.output.dense")]
+    linears += [(layer + "intermediate.dense", 24, 16), (layer + "output.dense", 16, 24), ("bert.pooler.dense", 16, 16)]
+    linears += [("classifier", labels, 16)] if labels else []
+    shapes = {}
+    for name, rows, columns in linears:
+        shapes |= {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
+    for name in ("bert.embeddings", layer + "attention.output", layer + "output"):
+        shapes |= {f"{name}.LayerNorm.weight": (16,), f"{name}.LayerNorm.bias": (16,)}
+    for name, rows in (("word", len(words)), ("position", 12), ("token_type", 2)):
+        shapes[f"bert.embeddings.{name}_embeddings.weight"] = (rows, 16)
+    tw.manual_seed(3)
+    tw.save({n: tw.randn(*s) for n, s in shapes.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+        "max_position_embeddings": 12, "hidden_act": "gelu"}))
+    special = [{"id": i, "content": words[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+                "special": True} for i in range(4)]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"}, "decoder": None,
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "model": {"type": "WordLevel", "vocab": {w: i for i, w in enumerate(words)}, "unk_token": "[UNK]"}}))
+    return folder
+
+
+def test_a_cross_encoder_ranks_documents(tmp_path):
+    model = tw.llm.CrossEncoder(_encoder(tmp_path, 1))
+    documents = ["river line", "cake", "valley valley line"]
+    scores = model.predict([("valley", d) for d in documents])
+    assert all(0 < s < 1 for s in scores) and len(set(scores)) == 3
+    assert model.predict(("valley", "cake")) == pytest.approx(scores[1])
+    raw = model.predict([("valley", "cake")], raw=True)[0]
+    assert scores[1] == pytest.approx(1 / (1 + 2.718281828459045**-raw))
+    best = model.rank("valley", documents, top_k=2, return_documents=True)
+    assert [b["score"] for b in best] == sorted(scores, reverse=True)[:2]
+    assert all(documents[b["corpus_id"]] == b["text"] for b in best)
+    long = "river " * 20
+    with pytest.raises(ValueError, match="1 to 12 tokens, not 24"):
+        model.predict(("valley", long))
+    assert 0 < tw.llm.CrossEncoder(tmp_path, max_length=12).predict(("valley", long)) < 1
+    with pytest.raises(ValueError, match=r"use tw\.llm\.CrossEncoder"):
+        tw.llm.Encoder(tmp_path)
+    with pytest.raises(ValueError, match="max_length must be 1 to 12"):
+        tw.llm.CrossEncoder(tmp_path, max_length=13)
+
+
+def test_an_encoder_without_a_classifier_is_no_cross_encoder(tmp_path):
+    with pytest.raises(ValueError, match=r"use tw\.llm\.Encoder"):
+        tw.llm.CrossEncoder(_encoder(tmp_path, 0))
+    assert len(tw.llm.Encoder(tmp_path).embed("river")) == 16
+
+
+def test_a_timeout_that_is_no_time_is_an_error(model):
+    with pytest.raises(ValueError, match="timeout is -1 s"):
+        model.generate("a", timeout=-1.0)

@@ -53,10 +53,21 @@ impl LanguageModel {
         }
         Ok(model)
     }
+    /// Texts have so many tokens at most: rotary frequencies that depend on the length are made for it. 0 is what the
+    /// model allows.
+    pub fn set_reach(&mut self, length: usize) -> Result<()> {
+        let config = &mut self.decoder_mut()?.config;
+        config.set_reach(if length == 0 { config.length_max } else { length });
+        Ok(())
+    }
     /// The prompt of a conversation.
     pub fn chat_prompt(&self, messages: &Json, tools: Option<&Json>, extra: &Json) -> Result<String> {
+        self.rendered(messages, tools, true, extra)
+    }
+    /// A conversation as text, where an answer begins if `adds_prompt`.
+    pub fn rendered(&self, messages: &Json, tools: Option<&Json>, adds_prompt: bool, extra: &Json) -> Result<String> {
         let none = || Error::value(format!("{} has no chat template", self.name));
-        self.template.as_ref().ok_or_else(none)?.render(messages, tools, true, extra)
+        self.template.as_ref().ok_or_else(none)?.render(messages, tools, adds_prompt, extra)
     }
 }
 

@@ -33,7 +33,7 @@ fn in_file(path: &Path, e: impl std::fmt::Display) -> Error {
 
 impl LanguageModel {
     pub(crate) fn decoder_mut(&mut self) -> Result<&mut Decoder> {
-        Arc::get_mut(&mut self.decoder).ok_or_else(|| Error::value("adapters are added before the model is served"))
+        Arc::get_mut(&mut self.decoder).ok_or_else(|| Error::value("a model is changed before it is served"))
     }
 
     /// Trains with less memory and one more forward pass: gradients compute a layer's inner values again.

@@ -1,10 +1,12 @@
 //! Tokenizers, by the crate `tokenizers`: from a `tokenizer.json`, or from the vocabulary of a GGUF file.
 
 use crate::gguf::{Gguf, Value};
+use crate::models::Encoded;
 use ir::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::path::Path;
+use tokenizers::{PostProcessor, TruncationParams, truncate_encodings};
 
 /// Text to tokens, and tokens to bytes.
 pub struct Tokenizer {
@@ -277,6 +279,11 @@ impl Tokenizer {
         self.inner.token_to_id(text)
     }
 
+    /// A token as the vocabulary spells it.
+    pub fn text(&self, token: u32) -> Option<String> {
+        self.inner.id_to_token(token)
+    }
+
     /// The tokens of a prompt: begun as the model expects it, with the special tokens that are written in it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         let mut tokens: Vec<u32> = Vec::new();
@@ -307,6 +314,23 @@ impl Tokenizer {
     /// The tokens of a text with those that its template adds around it, as encoders expect.
     pub fn encode_whole(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.inner.encode_fast(text, true).map_err(foreign)?.get_ids().to_vec())
+    }
+    /// The tokens of a pair of texts with those that its template adds, cut to `most` tokens where that is stated: of the
+    /// longer text first.
+    pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<Encoded> {
+        let [first, second] = [first, second].map(|text| self.inner.encode_fast(text, false).map_err(foreign));
+        let (mut first, mut second) = (first?, Some(second?));
+        if let Some(most) = most {
+            let added = self.inner.get_post_processor().map_or(0, |p| p.added_tokens(true));
+            let none = || {
+                Error::value(format!("a pair of texts has {added} tokens of its own, but at most {most} may be used"))
+            };
+            let max_length = most.checked_sub(added).ok_or_else(none)?;
+            let how = TruncationParams { max_length, ..TruncationParams::default() };
+            (first, second) = truncate_encodings(first, second, &how).map_err(foreign)?;
+        }
+        let both = self.inner.post_process(first, second, true).map_err(foreign)?;
+        Ok(Encoded { tokens: both.get_ids().to_vec(), segments: both.get_type_ids().to_vec() })
     }
     /// The bytes of a token; a special one has none. A character may be spread over several tokens.
     pub fn bytes(&self, token: u32) -> &[u8] {

@@ -6,7 +6,7 @@ use cpu as _;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use talweg_llm::models::attend::Sequences;
-use talweg_llm::models::{Bert, Config, Decoder, Folder};
+use talweg_llm::models::{Bert, Config, Decoder, Encoded, Folder};
 use tensor::Tensor;
 
 /// Numbers between −1 and 1: FNV-1a of the name seeds xorshift.
@@ -52,7 +52,7 @@ fn checkpoint(case: &Json) -> tempfile::TempDir {
 fn every_architecture_has_the_logits_of_transformers() {
     let all: BTreeMap<String, Json> = serde_json::from_str(include_str!("architectures.json")).unwrap();
     assert!(all.len() >= 13, "{:?}", all.keys());
-    for (name, case) in &all {
+    for (name, case) in all.iter().filter(|(_, case)| case["logits"].is_array()) {
         let folder = checkpoint(case);
         let kind = case["config"]["model_type"].as_str().unwrap();
         let source = Folder::open(folder.path(), kind).unwrap();
@@ -62,7 +62,9 @@ fn every_architecture_has_the_logits_of_transformers() {
         let (tokens, positions) = (Tensor::from(&tokens[..]), Tensor::from(&positions[..]));
         let y = if kind == "bert" {
             let bert = Bert::load(&source, &case["config"]).unwrap();
-            bert.hidden(&tokens.reshape([1, n]), &Tensor::from(&[n as i32][..])).unwrap().reshape([n, bert.width()])
+            let tokens = tokens.reshape([1, n]);
+            let y = bert.hidden(&tokens, &Tensor::zeros_like(&tokens), &Tensor::from(&[n as i32][..]));
+            y.unwrap().reshape([n, bert.width()])
         } else {
             let config = Config::from_json(&case["config"]).unwrap_or_else(|e| panic!("{name}: {e}"));
             let decoder = Decoder::load(&source, config).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -78,4 +80,92 @@ fn every_architecture_has_the_logits_of_transformers() {
             }
         }
     }
+}
+
+/// Pairs of different lengths, computed together, have the scores that `transformers` gives each.
+#[test]
+fn cross_encoders_have_the_scores_of_transformers() {
+    let all: BTreeMap<String, Json> = serde_json::from_str(include_str!("architectures.json")).unwrap();
+    for name in ["cross", "roberta"] {
+        let case = &all[name];
+        let folder = checkpoint(case);
+        let kind = case["config"]["model_type"].as_str().unwrap();
+        let bert = Bert::load(&Folder::open(folder.path(), kind).unwrap(), &case["config"]).unwrap();
+        let tokens: Vec<u32> = serde_json::from_value(case["tokens"].clone()).unwrap();
+        let lengths: Vec<(usize, usize)> = serde_json::from_value(case["lengths"].clone()).unwrap();
+        let pair = |(first, all): &(usize, usize)| Encoded {
+            tokens: tokens[..*all].to_vec(),
+            segments: (0..*all).map(|i| u32::from(i >= *first)).collect(),
+        };
+        let pairs: Vec<Encoded> = lengths.iter().map(pair).collect();
+        let got = bert.score(&pairs.iter().collect::<Vec<_>>()).unwrap();
+        let want: Vec<f32> = serde_json::from_value(case["scores"].clone()).unwrap();
+        assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 2e-5), "{name}: {got:?} ≠ {want:?}");
+    }
+}
+
+/// Frequencies and magnitudes of every rope scaling at several lengths of a text.
+#[test]
+fn rope_scalings_have_the_frequencies_of_transformers() {
+    let all: BTreeMap<String, Json> = serde_json::from_str(include_str!("frequencies.json")).unwrap();
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["dynamic", "linear", "llama3", "longrope", "yarn"]);
+    for (kind, case) in &all {
+        let mut config = Config::from_json(&case["config"]).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        for row in case["rows"].as_array().unwrap() {
+            config.set_reach(row["length"].as_u64().unwrap() as usize);
+            let rope = config.rope.as_ref().unwrap();
+            assert!((rope.magnitude - row["magnitude"].as_f64().unwrap()).abs() < 1e-12, "{kind}: {}", rope.magnitude);
+            let want: Vec<f32> = serde_json::from_value(row["frequencies"].clone()).unwrap();
+            let got = rope.frequencies(rope.base);
+            assert_eq!(got.len(), want.len(), "{kind}");
+            for (i, (a, b)) in got.iter().zip(&want).enumerate() {
+                assert!((a - b).abs() < 2e-6 * b, "{kind}, {}, {i}: {a} ≠ {b}", row["length"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn rope_scalings_that_make_no_frequencies_are_errors() {
+    let all: BTreeMap<String, Json> = serde_json::from_str(include_str!("frequencies.json")).unwrap();
+    let refused = |kind: &str, key: &str, value: Json| {
+        let mut config = all[kind]["config"].clone();
+        config["rope_parameters"][key] = value;
+        Config::from_json(&config).unwrap_err().message
+    };
+    assert!(refused("yarn", "factor", 0.into()).contains("positive"));
+    assert!(refused("longrope", "long_factor", serde_json::json!([1.0, 2.0])).contains("32 short and 2 long"));
+    assert!(refused("linear", "rope_type", "spiral".into()).contains("linear, dynamic, yarn, longrope, llama3"));
+    assert!(refused("llama3", "low_freq_factor", Json::Null).contains("low_freq_factor"));
+}
+
+/// Which layers look back at a window only: `layer_types`, else Qwen's `max_window_layers`, else the period.
+#[test]
+fn layers_have_the_windows_of_their_file() {
+    let json = |more: Json| {
+        let mut json = serde_json::json!({
+            "model_type": "qwen2", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
+            "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "sliding_window": 16,
+        });
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json
+    };
+    let windows = |more: Json| -> Vec<usize> {
+        let config = Config::from_json(&json(more)).unwrap();
+        (0..4).map(|l| config.layer_window(l)).collect()
+    };
+    assert_eq!(windows(serde_json::json!({})), [0; 4]);
+    let on = |more: Json| {
+        let mut more = more;
+        more["use_sliding_window"] = true.into();
+        windows(more)
+    };
+    assert_eq!(on(serde_json::json!({"max_window_layers": 3})), [0, 0, 0, 16]);
+    let (full, sliding) = ("full_attention", "sliding_attention");
+    assert_eq!(on(serde_json::json!({"layer_types": [full, sliding, full, sliding]})), [0, 16, 0, 16]);
+    assert_eq!(windows(serde_json::json!({"model_type": "mistral"})), [16; 4]);
+    let refused =
+        |types: Json| Config::from_json(&json(serde_json::json!({"layer_types": types}))).unwrap_err().message;
+    assert!(refused(serde_json::json!([full])).contains("1 layers of 4"));
+    assert!(refused(serde_json::json!([full, full, full, "chunked_attention"])).contains("chunked_attention"));
 }

@@ -4,6 +4,9 @@ use proptest::prelude::*;
 use std::io::Write;
 use talweg_llm::Tokenizer;
 use talweg_llm::gguf::{Format, Gguf, Value, dequantize};
+use talweg_llm::models::{Config, Scaling};
+
+mod tiny;
 
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ b as u64).wrapping_mul(0x0100_0000_01b3))
@@ -128,6 +131,44 @@ fn files_that_lie_are_refused() {
     refused(tensor(1 << 62, Format::F32, 0), "too large");
     refused(tensor(32, Format::Q8_0, u64::MAX - 31), "does not lie in the file");
     refused(File::new(1, 0).string("w").u32(1).u64(1).u32(99).u64(0).aligned(), "type 99 is not supported");
+}
+
+/// YaRN's numbers, and LongRoPE's divisors, which are tensors of the file.
+#[test]
+fn rope_scalings_of_files_are_read() {
+    let config = |kind: Option<&str>, factors: bool| {
+        let mut w = tiny::Writer::default();
+        w.str("general.architecture", "phi3");
+        for (key, value) in [("block_count", 1), ("embedding_length", 16), ("attention.head_count", 2)] {
+            w.u32(&format!("phi3.{key}"), value);
+        }
+        w.u32("phi3.context_length", 4096);
+        w.u32("phi3.rope.scaling.original_context_length", 1024);
+        w.f32("phi3.rope.scaling.factor", 4.0);
+        if let Some(kind) = kind {
+            w.str("phi3.rope.scaling.type", kind);
+        }
+        if factors {
+            w.f32("phi3.rope.scaling.attn_factor", 1.25);
+            w.tensor("rope_factors_short.weight", &[4], Format::F32, &[1.0, 1.0, 1.5, 2.0]);
+            w.tensor("rope_factors_long.weight", &[4], Format::F32, &[1.0, 2.0, 4.0, 8.0]);
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&w.bytes()).unwrap();
+        Config::from_gguf(&Gguf::open(file.path()).unwrap())
+    };
+    let mut long = config(None, true).unwrap();
+    let rope = long.rope.as_mut().unwrap();
+    let last =
+        |rope: &talweg_llm::models::Rope| (10_000f64.powf(0.75) * rope.frequencies(10_000.0)[3] as f64 * 1e6).round();
+    assert_eq!((rope.magnitude, last(rope)), (1.25, 125_000.0));
+    rope.reach = 1024;
+    assert_eq!(last(rope), 500_000.0);
+    let yarn = config(Some("yarn"), false).unwrap().rope.unwrap();
+    let want = Scaling::Yarn { factor: 4.0, fast: 32.0, slow: 1.0, length: 1024.0, is_whole: true };
+    assert_eq!((&yarn.scaling, yarn.magnitude), (&want, 0.1 * 4f64.ln() + 1.0));
+    assert!(config(Some("longrope"), false).unwrap_err().message.contains("rope_factors_short.weight"));
+    assert!(config(Some("spiral"), false).unwrap_err().message.contains("linear, yarn, longrope"));
 }
 
 proptest! {

@@ -1,98 +1,21 @@
 //! OpenAI's interface, spoken over a socket.
 
 use cpu as _;
+use http::Server;
 use serde_json::{Value as Json, json};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::io::Read;
 use std::time::Duration;
 use talweg_llm::engine::{Handle, Options};
 use talweg_llm::gguf::Format;
-use talweg_llm::server::{Api, Keys, router};
+use talweg_llm::server::{Api, Keys};
 
+mod http;
 mod tiny;
 
-struct Server {
-    address: SocketAddr,
-    api: Arc<Api>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<bool>>,
-}
-
-impl Server {
-    fn start(open_max: usize, keys: Option<Keys>) -> Server {
-        let options = Options { tokens_max: 32, sequences_max: 4, block_tokens: 4, ..Options::default() };
-        let handle = Handle::start(tiny::load(Format::F32), options, open_max).unwrap();
-        let api = Arc::new(Api::new(handle, "tiny", keys));
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (to, from) = std::sync::mpsc::channel();
-        let routes = router(api.clone(), 1 << 20);
-        let run = move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                to.send(listener.local_addr().unwrap()).unwrap();
-                let ended = async { drop(stopped.await) };
-                talweg_llm::server::serve_routes(listener, routes, None, 64, Duration::from_secs(10), ended).await
-            })
-        };
-        let thread = Some(std::thread::spawn(run));
-        Server { address: from.recv().unwrap(), api, stop: Some(stop), thread }
-    }
-    fn open(&self, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
-        let mut s = TcpStream::connect(self.address).unwrap();
-        let n = body.len();
-        write!(
-            s,
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}Content-Length: {n}\r\n\r\n{body}"
-        )
-        .unwrap();
-        s
-    }
-    fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> (u16, String, String) {
-        let mut text = String::new();
-        self.open(method, path, head, body).read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let body =
-            if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.into() };
-        (status, head.to_lowercase(), body)
-    }
-    fn post(&self, path: &str, body: Json) -> (u16, Json) {
-        let (status, _, text) = self.ask("POST", path, "", &body.to_string());
-        (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
-    }
-    /// The events of a stream.
-    fn stream(&self, path: &str, body: Json) -> Vec<String> {
-        let (status, head, text) = self.ask("POST", path, "", &body.to_string());
-        assert!(status == 200 && head.contains("text/event-stream"), "{text}");
-        text.split("\n\n").filter(|e| !e.is_empty()).map(|e| e.strip_prefix("data: ").unwrap().to_string()).collect()
-    }
-    fn metric(&self, name: &str) -> f64 {
-        let (_, _, text) = self.ask("GET", "/metrics", "", "");
-        let line = text.lines().find(|l| l.starts_with(&format!("{name}{{"))).unwrap_or_else(|| panic!("{text}"));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        assert!(self.thread.take().unwrap().join().unwrap(), "the server drained");
-    }
-}
-
-fn unchunked(mut text: &str) -> String {
-    let mut out = String::new();
-    while let Some((size, rest)) = text.split_once("\r\n") {
-        let n = usize::from_str_radix(size, 16).unwrap();
-        if n == 0 {
-            break;
-        }
-        out += &rest[..n];
-        text = &rest[n + 2..];
-    }
-    out
+fn start(open_max: usize, keys: Option<Keys>) -> Server {
+    let options = Options { tokens_max: 32, sequences_max: 4, block_tokens: 4, ..Options::default() };
+    let handle = Handle::start(tiny::load(Format::F32), options, open_max).unwrap();
+    Server::start(Api::new(handle, "tiny", keys))
 }
 
 fn hello() -> Json {
@@ -102,7 +25,7 @@ fn hello() -> Json {
 
 #[test]
 fn chats_are_answered_whole_and_in_parts() {
-    let server = Server::start(8, None);
+    let server = start(8, None);
     let mut body = hello();
     (body["logprobs"], body["top_logprobs"]) = (json!(true), json!(2));
     let (status, whole) = server.post("/v1/chat/completions", body.clone());
@@ -134,7 +57,7 @@ fn chats_are_answered_whole_and_in_parts() {
 
 #[test]
 fn completions_take_every_form_of_prompt() {
-    let server = Server::start(16, None);
+    let server = start(16, None);
     let ask = |prompt: Json| {
         let body = json!({"prompt": prompt, "temperature": 0, "max_tokens": 3, "ignore_eos": true, "logprobs": 1});
         let (status, answer) = server.post("/v1/completions", body);
@@ -168,13 +91,14 @@ fn completions_take_every_form_of_prompt() {
     let norm: f64 = row.iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
     assert!(row.len() == tiny::HIDDEN && (norm - 1.0).abs() < 1e-5);
     let (_, tokens) = server.post("/tokenize", json!({"prompt": "ab"}));
-    assert_eq!(tokens, json!({"count": 2, "max_model_len": tiny::LENGTH, "tokens": [97, 98]}));
+    let want = json!({"count": 2, "max_model_len": tiny::LENGTH, "tokens": [97, 98], "token_strs": null});
+    assert_eq!(tokens, want);
     assert_eq!(server.post("/detokenize", json!({"tokens": [97, 98]})).1["prompt"], "ab");
 }
 
 #[test]
 fn texts_have_forms_and_tools_are_called() {
-    let server = Server::start(16, None);
+    let server = start(16, None);
     let mut body = hello();
     body["ignore_eos"] = json!(false);
     (body["max_tokens"], body["temperature"]) = (json!(80), json!(1));
@@ -278,7 +202,7 @@ fn texts_have_forms_and_tools_are_called() {
 #[test]
 fn what_cannot_be_answered_says_why() {
     let keys = Keys::parse(r#"[{"key": "0123456789abcdef", "name": "test"}]"#).unwrap();
-    let server = Server::start(1, Some(keys));
+    let server = start(1, Some(keys));
     let key = "Authorization: Bearer 0123456789abcdef\r\n";
     let ask = |path: &str, body: Json| {
         let (status, head, text) = server.ask("POST", path, key, &body.to_string());
@@ -311,7 +235,7 @@ fn what_cannot_be_answered_says_why() {
 
 #[test]
 fn clients_that_go_away_free_their_kv() {
-    let server = Server::start(64, None);
+    let server = start(64, None);
     for i in 0..40 {
         let body = json!({"prompt": format!("{i} goes away"), "max_tokens": 110, "stream": true, "ignore_eos": true});
         let mut s = server.open("POST", "/v1/completions", "", &body.to_string());
@@ -327,4 +251,79 @@ fn clients_that_go_away_free_their_kv() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(server.metric("vllm:kv_cache_usage_perc"), 0.0);
+}
+
+/// What a request says and the server does not do is refused, not passed over.
+#[test]
+fn parameters_that_would_be_ignored_are_refused() {
+    let server = start(16, None);
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let chat = |more: Json| {
+        let mut body = json!({"messages": messages, "max_tokens": 2});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("/v1/chat/completions", body)
+    };
+    let complete = |more: Json| {
+        let mut body = json!({"prompt": "a", "max_tokens": 2});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("/v1/completions", body)
+    };
+    for ((path, body), param) in [
+        (chat(json!({"functions": [{"name": "f"}]})), "functions"),
+        (chat(json!({"reasoning_effort": "high"})), "reasoning_effort"),
+        (chat(json!({"top_logprobs": 2})), "top_logprobs"),
+        (chat(json!({"stream_options": {"include_usage": true}})), "stream_options"),
+        (chat(json!({"stream": true, "stream_options": {"continuous_usage_stats": true}})), "continuous_usage_stats"),
+        (chat(json!({"continue_final_message": true})), "continue_final_message"),
+        (chat(json!({"chat_template_kwargs": 1})), "chat_template_kwargs"),
+        (chat(json!({"echo": true})), "echo"),
+        (chat(json!({"modalities": ["audio"]})), "modalities"),
+        (chat(json!({"model": 7})), "model"),
+        (complete(json!({"n": 0})), "n"),
+        (complete(json!({"top_k": "few"})), "top_k"),
+        (complete(json!({"top_k": -2})), "top_k"),
+        (complete(json!({"logit_bias": [1]})), "logit_bias"),
+        (complete(json!({"priority": "high"})), "priority"),
+        (complete(json!({"cache_salt": 3})), "cache_salt"),
+        (complete(json!({"min_tokens": 3})), "min_tokens"),
+        (complete(json!({"prompt_logprobs": 1})), "prompt_logprobs"),
+        (complete(json!({"no_such_thing": 1})), "no_such_thing"),
+        (("/v1/embeddings", json!({"input": "a", "truncate_prompt_tokens": 4})), "truncate_prompt_tokens"),
+        (("/v1/responses", json!({"input": "a", "truncation": "auto"})), "truncation"),
+        (("/v1/responses", json!({"input": "a", "instructions": ["b"]})), "instructions"),
+        (("/v1/responses", json!({"input": "a", "text": {"verbosity": "low"}})), "verbosity"),
+        (("/v1/responses", json!({"input": "a", "max_tokens": 3})), "max_tokens"),
+        (("/v1/responses", json!({"input": "a", "background": true})), "background"),
+        (("/tokenize", json!({"prompt": "a", "add_special_token": true})), "add_special_token"),
+    ] {
+        let (status, answer) = server.post(path, body);
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(param)), "{path}: {answer}");
+    }
+    // What changes no answer, and what states what is done anyway.
+    let usual = json!({"user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto", "echo": false,
+        "modalities": ["text"], "add_generation_prompt": true, "functions": null, "top_k": -1, "n": 1,
+        "stream_options": null, "parallel_tool_calls": true});
+    let (path, body) = chat(usual);
+    let (status, answer) = server.post(path, body);
+    assert_eq!(status, 200, "{answer}");
+    let plain =
+        json!({"input": "a", "truncation": "disabled", "include": [], "background": false, "max_output_tokens": 2});
+    let (status, answer) = server.post("/v1/responses", plain);
+    assert_eq!(status, 200, "{answer}");
+}
+
+#[test]
+fn texts_and_conversations_are_tokenized_as_asked() {
+    let server = start(4, None);
+    let (_, plain) = server.post("/tokenize", json!({"prompt": "ab", "return_token_strs": true}));
+    assert_eq!((&plain["tokens"], &plain["token_strs"]), (&json!([97, 98]), &json!(["a", "b"])));
+    assert_eq!(server.post("/tokenize", json!({"prompt": "ab", "model": "tiny"})).1["token_strs"], Json::Null);
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let (_, whole) = server.post("/tokenize", json!({"messages": messages}));
+    let (_, without) = server.post("/tokenize", json!({"messages": messages, "add_generation_prompt": false}));
+    let count = |r: &Json| r["count"].as_u64().unwrap();
+    // The mark of a turn is one token, each letter another.
+    assert_eq!(count(&whole), count(&without) + 1 + "assistant\n".len() as u64);
+    assert_eq!(server.post("/detokenize", json!({"tokens": [97, 98]})).1["prompt"], "ab");
+    assert_eq!(server.post("/tokenize", json!({"prompt": "ab", "model": "other"})).0, 404);
 }

@@ -128,7 +128,7 @@ fn a_model_is_trained_from_a_config() {
 #[test]
 fn every_architecture_learns_from_scratch() {
     let all: BTreeMap<String, Json> = serde_json::from_str(include_str!("architectures.json")).unwrap();
-    for (name, case) in all.iter().filter(|(name, _)| *name != "bert") {
+    for (name, case) in all.iter().filter(|(name, case)| *name != "bert" && case["logits"].is_array()) {
         let json = &case["config"];
         let config = Config::from_json(json).unwrap();
         let mut decoder = Decoder::load(&Scratch::new(json).unwrap(), config).unwrap_or_else(|e| panic!("{name}: {e}"));

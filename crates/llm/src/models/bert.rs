@@ -1,4 +1,4 @@
-//! BERT: an encoder for embeddings, as of MiniLM.
+//! BERT and RoBERTa: encoders for embeddings, as of MiniLM, and for re-ranking, as cross-encoders.
 
 use super::config::Activation;
 use super::layers::{Linear, Norm};
@@ -7,6 +7,11 @@ use ir::{DType, Error, Literal, Result};
 use serde_json::Value as Json;
 use tensor::Tensor;
 use tensor::nn::AttentionOptions;
+
+/// Pairs that are computed together at most.
+const TOGETHER: usize = 32;
+/// Lengths of pairs are rounded up to a multiple of this: each length is a program.
+const LENGTHS: usize = 16;
 
 struct Layer {
     query: Linear,
@@ -19,12 +24,38 @@ struct Layer {
     norm: Norm,
 }
 
+/// What scores a pair of texts by its first token, with one label.
+struct Classifier {
+    dense: Linear,
+    output: Linear,
+}
+
+/// How the rows of a text become its embedding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The first.
+    First,
+}
+
+/// The tokens of a text, or of a pair of texts with the segment of each token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// Tokens.
+    pub tokens: Vec<u32>,
+    /// 0 or 1 for each.
+    pub segments: Vec<u32>,
+}
+
 /// An encoder with its weights.
 pub struct Bert {
     embedding: Matrix,
     positions: Tensor,
-    /// The embedding of the first segment: all tokens are in it.
-    segment: Tensor,
+    /// The embeddings of segments, and whether pairs have two.
+    segments: Tensor,
+    has_segments: bool,
+    classifier: Option<Classifier>,
     norm: Norm,
     layers: Vec<Layer>,
     heads: usize,
@@ -61,16 +92,34 @@ impl Bert {
             "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
             other => return Err(Error::format(format!("config.json: activation {other:?} is not supported"))),
         };
-        let types: Tensor = source.floats("token_types.weight")?.into();
+        // RoBERTa numbers positions from the one behind the padding's.
+        let is_roberta = config["model_type"] != "bert";
+        let skipped =
+            if is_roberta { config["pad_token_id"].as_u64().unwrap_or(1).min(1 << 10) as usize + 1 } else { 0 };
+        let length_max = size("max_position_embeddings")?.saturating_sub(skipped);
+        let positions: Tensor = source.floats("position_embd.weight")?.into();
+        let segments: Tensor = source.floats("token_types.weight")?.into();
+        let (dense, output) =
+            if is_roberta { ("classifier.dense", "classifier.out_proj") } else { ("pooler", "classifier") };
+        let classifier = match Linear::find(source, output)? {
+            Some(output) if output.weight.sizes()?.0 != 1 => {
+                let e = format!("the classifier has {} labels; a cross-encoder has one", output.weight.sizes()?.0);
+                return Err(Error::format(e));
+            }
+            Some(output) => Some(Classifier { dense: Linear::load(source, dense)?, output }),
+            None => None,
+        };
         Ok(Bert {
             embedding: source.matrix("token_embd.weight")?,
-            positions: source.floats("position_embd.weight")?.into(),
-            segment: types.narrow(0, 0, 1).eval()?.clone(),
+            positions: positions.narrow(0, skipped, length_max).eval()?.clone(),
+            has_segments: !is_roberta && segments.shape()?[0] > 1,
+            segments,
+            classifier,
             norm: norm("token_embd_norm")?,
             layers: (0..size("num_hidden_layers")?).map(layer).collect::<Result<_>>()?,
             heads: size("num_attention_heads")?,
             width: size("hidden_size")?,
-            length_max: size("max_position_embeddings")?,
+            length_max,
             activation,
         })
     }
@@ -83,11 +132,19 @@ impl Bert {
         self.length_max
     }
 
-    /// The last layer `[texts, length, width]` of padded texts (i32 `[texts, length]`) with these lengths (i32).
-    pub fn hidden(&self, tokens: &Tensor, lengths: &Tensor) -> Result<Tensor> {
+    /// Whether it scores pairs of texts.
+    pub fn is_cross_encoder(&self) -> bool {
+        self.classifier.is_some()
+    }
+
+    /// The last layer `[texts, length, width]` of padded texts with their segments (i32 `[texts, length]`) and lengths
+    /// (i32).
+    pub fn hidden(&self, tokens: &Tensor, segments: &Tensor, lengths: &Tensor) -> Result<Tensor> {
         let (n, l) = (tokens.shape()?[0], tokens.shape()?[1]);
         let d = self.width / self.heads;
-        let x = self.embedding.rows(tokens, DType::F32) + self.positions.narrow(0, 0, l) + &self.segment;
+        let x = self.embedding.rows(tokens, DType::F32)
+            + self.positions.narrow(0, 0, l)
+            + self.segments.embedding(segments);
         let mut x = self.norm.forward(&x);
         for layer in &self.layers {
             let apart = |y: Tensor| y.reshape([n, l, self.heads, d]).permute(&[0, 2, 1, 3]);
@@ -101,29 +158,69 @@ impl Bert {
         Ok(x)
     }
 
-    /// Mean embeddings of texts, each of length one, as sentence-transformers computes them.
-    pub fn embed(&self, texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
-        let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-        if texts.iter().any(Vec::is_empty) || longest > self.length_max {
-            return Err(Error::value(format!("texts must have 1 to {} tokens", self.length_max)));
+    /// The last layer of texts, padded to `length`.
+    fn padded(&self, texts: &[&Encoded], length: usize) -> Result<Tensor> {
+        let padded = |of: fn(&Encoded) -> &[u32]| {
+            let row = |t: &&Encoded| (0..length).map(|i| of(t).get(i).map_or(0, |t| *t as i32)).collect::<Vec<_>>();
+            let all: Vec<i32> = texts.iter().flat_map(row).collect();
+            Literal::new([texts.len(), length], &all).map(Tensor::from)
+        };
+        let segments: fn(&Encoded) -> &[u32] = if self.has_segments { |t| &t.segments } else { |_| &[] };
+        let lengths: Vec<i32> = texts.iter().map(|t| t.tokens.len() as i32).collect();
+        let lengths = Tensor::from(Literal::new([texts.len()], &lengths)?);
+        self.hidden(&padded(|t| &t.tokens)?, &padded(segments)?, &lengths)
+    }
+    fn check(&self, texts: &[&Encoded]) -> Result<()> {
+        match texts.iter().map(|t| t.tokens.len()).find(|n| *n == 0 || *n > self.length_max) {
+            Some(n) => Err(Error::value(format!("texts must have 1 to {} tokens, not {n}", self.length_max))),
+            None => Ok(()),
         }
+    }
+
+    /// Embeddings of texts, each of length one, as sentence-transformers computes them.
+    pub fn embed(&self, texts: &[&Encoded], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
+        self.check(texts)?;
+        let longest = texts.iter().map(|t| t.tokens.len()).max().unwrap_or(0);
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let padded: Vec<i32> =
-            texts.iter().flat_map(|t| (0..longest).map(|i| t.get(i).map_or(0, |t| *t as i32))).collect();
-        let lengths: Vec<i32> = texts.iter().map(|t| t.len() as i32).collect();
-        let tokens = Tensor::from(Literal::new([texts.len(), longest], &padded)?);
-        let hidden = self.hidden(&tokens, &Tensor::from(Literal::new([texts.len()], &lengths)?))?;
-        let seen: Vec<f32> =
-            texts.iter().flat_map(|t| (0..longest).map(|i| if i < t.len() { 1.0 } else { 0.0 })).collect();
-        let seen = Tensor::from(Literal::new([texts.len(), longest, 1], &seen)?);
-        let mean = (hidden * &seen).sum(1) / seen.sum(1);
-        let rows = mean.cast(DType::F32).to_vec::<f32>()?;
+        let hidden = self.padded(texts, longest)?;
+        let rows = match pooling {
+            Pooling::First => hidden.narrow(1, 0, 1).reshape([texts.len(), self.width]),
+            Pooling::Mean => {
+                let seen = |t: &&Encoded| (0..longest).map(|i| f32::from(i < t.tokens.len())).collect::<Vec<_>>();
+                let seen: Vec<f32> = texts.iter().flat_map(seen).collect();
+                let seen = Tensor::from(Literal::new([texts.len(), longest, 1], &seen)?);
+                (hidden * &seen).sum(1) / seen.sum(1)
+            }
+        };
+        let rows = rows.cast(DType::F32).to_vec::<f32>()?;
         let scaled = |row: &[f32]| {
             let norm = row.iter().map(|x| (*x as f64).powi(2)).sum::<f64>().sqrt().max(1e-12);
             row.iter().map(|x| (*x as f64 / norm) as f32).collect()
         };
         Ok(rows.chunks_exact(self.width).map(scaled).collect())
+    }
+
+    /// The classifier's result for each pair of texts, without an activation.
+    pub fn score(&self, pairs: &[&Encoded]) -> Result<Vec<f32>> {
+        self.check(pairs)?;
+        let none = || Error::value("there is no classifier: only a cross-encoder scores pairs of texts");
+        let classifier = self.classifier.as_ref().ok_or_else(none)?;
+        // Pairs of about the same length are computed together.
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by_key(|i| pairs[*i].tokens.len());
+        let mut scores = vec![0.0; pairs.len()];
+        for group in order.chunks(TOGETHER) {
+            let texts: Vec<&Encoded> = group.iter().map(|i| pairs[*i]).collect();
+            let longest = texts.iter().map(|t| t.tokens.len()).max().unwrap_or(0);
+            let hidden = self.padded(&texts, longest.next_multiple_of(LENGTHS).min(self.length_max))?;
+            let first = hidden.narrow(1, 0, 1).reshape([texts.len(), self.width]);
+            let y = classifier.output.forward(&classifier.dense.forward(&first).tanh());
+            for (i, score) in group.iter().zip(y.cast(DType::F32).to_vec::<f32>()?) {
+                scores[*i] = score;
+            }
+        }
+        Ok(scores)
     }
 }

@@ -1,5 +1,7 @@
 //! Everything about a decoder that is not a weight, from GGUF's metadata or a `config.json`.
 
+use super::rope::{Rope, Scaling, long_magnitude, yarn_magnitude};
+use super::weights::Source;
 use crate::gguf::Gguf;
 use ir::{Error, Result};
 use serde_json::Value as Json;
@@ -16,41 +18,6 @@ pub enum Activation {
     GeluTanh,
     /// GELU.
     Gelu,
-}
-
-/// Rotary position embedding.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rope {
-    /// θ.
-    pub base: f64,
-    /// θ of layers with a sliding window.
-    pub local_base: f64,
-    /// Dimensions of a head that are rotated.
-    pub dims: usize,
-    /// Pairs are neighbors, as GGUF stores Llama's heads; else (i, i + dims / 2).
-    pub is_interleaved: bool,
-    /// How frequencies change for long texts.
-    pub scaling: Scaling,
-}
-
-/// How frequencies are scaled.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Scaling {
-    /// Not.
-    None,
-    /// All divided by a factor.
-    Linear(f64),
-    /// Llama 3's: low frequencies divided, high ones kept.
-    Llama3 {
-        /// Of low frequencies.
-        factor: f64,
-        /// Turns within the original length below which a frequency is low.
-        low: f64,
-        /// And above which it is high.
-        high: f64,
-        /// The length it was trained with.
-        length: f64,
-    },
 }
 
 /// Mixture of experts.
@@ -103,14 +70,44 @@ pub struct Config {
     pub window: usize,
     /// Every so many layers one sees all; 0: none does.
     pub window_period: usize,
+    /// Whether each layer has the window, where a file says so; the period counts otherwise.
+    pub sliding: Option<Vec<bool>>,
     /// Mixture of experts.
     pub experts: Option<Experts>,
+}
+
+/// Which layers have the window: by `layer_types`, or from layer `max_window_layers` on.
+fn sliding(json: &Json, layers: usize) -> Result<Option<Vec<bool>>> {
+    let Some(types) = json["layer_types"].as_array() else {
+        // A file with too many layers is refused later.
+        let first = json["max_window_layers"].as_u64().filter(|_| layers <= LAYERS_MAX);
+        return Ok(first.map(|first| (0..layers as u64).map(|l| l >= first).collect()));
+    };
+    if types.len() != layers {
+        let e = format!("config.json: layer_types names {} layers of {layers}", types.len());
+        return Err(Error::format(e));
+    }
+    let is_sliding = |kind: &Json| match kind.as_str() {
+        Some("sliding_attention") => Ok(true),
+        Some("full_attention") => Ok(false),
+        _ => {
+            let known = "full_attention, sliding_attention";
+            Err(Error::format(format!(
+                "config.json: layer_types has {kind}, which is not supported; supported: {known}"
+            )))
+        }
+    };
+    types.iter().map(is_sliding).collect::<Result<_>>().map(Some)
 }
 
 impl Config {
     /// The window of a layer; 0 if it sees all.
     pub fn layer_window(&self, layer: usize) -> usize {
-        if self.window_period > 0 && (layer + 1).is_multiple_of(self.window_period) { 0 } else { self.window }
+        let is_sliding = match &self.sliding {
+            Some(sliding) => sliding[layer],
+            None => self.window_period == 0 || !(layer + 1).is_multiple_of(self.window_period),
+        };
+        if is_sliding { self.window } else { 0 }
     }
 
     /// What the architecture decides.
@@ -134,6 +131,7 @@ impl Config {
             final_softcap: 0.0,
             window: 0,
             window_period: 0,
+            sliding: None,
             experts: None,
         };
         Ok(match architecture {
@@ -174,14 +172,42 @@ impl Config {
             c.experts = Some(Experts { count, used: size("expert_used_count")?, is_normalized });
         }
         if arch != "gpt2" {
-            let scaling = match g.str(&key("rope.scaling.type")).unwrap_or("none") {
-                "none" => Scaling::None,
-                "linear" => Scaling::Linear(float("rope.scaling.factor").unwrap_or(1.0)),
-                other => return Err(unsupported_scaling(other)),
-            };
             let base = float("rope.freq_base").unwrap_or(10_000.0);
             let dims = size("rope.dimension_count").unwrap_or(c.head_dim);
-            c.rope = Some(Rope { base, local_base: base, dims, is_interleaved: arch == "llama", scaling });
+            let mut rope = Rope::new(base, dims, c.length_max);
+            rope.is_interleaved = arch == "llama";
+            let factor = float("rope.scaling.factor").unwrap_or(1.0);
+            let length = size("rope.scaling.original_context_length").unwrap_or(c.length_max) as f64;
+            let stated = float("rope.scaling.attn_factor");
+            let factors = ["rope_factors_short.weight", "rope_factors_long.weight"];
+            let has_factors = factors.iter().all(|name| g.has(name));
+            (rope.scaling, rope.magnitude) = match g.str(&key("rope.scaling.type")).unwrap_or("none") {
+                "none" | "longrope" if has_factors => {
+                    let read = |name: &str| -> Result<Vec<f64>> {
+                        Ok(g.floats(name)?.to_vec::<f32>()?.into_iter().map(f64::from).collect())
+                    };
+                    let [short, long] = factors.map(read);
+                    let usual = long_magnitude(c.length_max as f64 / length, length);
+                    (Scaling::Long { short: short?, long: long?, length }, stated.unwrap_or(usual))
+                }
+                "none" => (Scaling::None, 1.0),
+                "linear" => (Scaling::Linear(factor), 1.0),
+                "yarn" => {
+                    let turns = |k: &str, default: f64| float(k).unwrap_or(default);
+                    let fast = turns("rope.scaling.yarn_beta_fast", 32.0);
+                    let slow = turns("rope.scaling.yarn_beta_slow", 1.0);
+                    let magnitude = yarn_magnitude(factor, 1.0) * stated.unwrap_or(1.0);
+                    (Scaling::Yarn { factor, fast, slow, length, is_whole: true }, magnitude)
+                }
+                "longrope" => {
+                    return Err(Error::format(format!("rope scaling longrope needs the tensors {factors:?}")));
+                }
+                other => {
+                    let e = format!("rope scaling {other:?} is not supported in GGUF files: linear, yarn, longrope");
+                    return Err(Error::format(e));
+                }
+            };
+            c.rope = Some(rope);
         }
         c.finish(None)
     }
@@ -216,9 +242,10 @@ impl Config {
             None => c.activation,
             Some(other) => return Err(Error::format(format!("config.json: activation {other:?} is not supported"))),
         };
-        let has_window = json["use_sliding_window"].as_bool().unwrap_or(true);
+        let has_window = json["use_sliding_window"].as_bool().unwrap_or(!kind.starts_with("qwen"));
         c.window = if has_window { size(&["sliding_window"]).unwrap_or(0) } else { 0 };
         c.window_period = size(&["sliding_window_pattern", "_sliding_window_pattern"]).unwrap_or(c.window_period);
+        c.sliding = sliding(json, c.layers)?;
         c.attention_softcap = float(&["attn_logit_softcapping"]).unwrap_or(0.0);
         c.final_softcap = float(&["final_logit_softcapping"]).unwrap_or(0.0);
         if let Some(count) = size(&["num_local_experts", "num_experts"]) {
@@ -234,9 +261,11 @@ impl Config {
             let base = newer["rope_theta"].as_f64().or(float(&["rope_theta"])).unwrap_or(10_000.0);
             let part = newer["partial_rotary_factor"].as_f64().or(float(&["partial_rotary_factor"]));
             let part = part.unwrap_or(if arch == "phi2" { 0.5 } else { 1.0 });
-            let dims = (c.head_dim as f64 * part) as usize;
-            let scaling = scaling_of(scaling)?;
-            c.rope = Some(Rope { base, local_base: local.unwrap_or(base), dims, is_interleaved: false, scaling });
+            let mut rope = Rope::new(base, (c.head_dim as f64 * part) as usize, c.length_max);
+            rope.local_base = local.unwrap_or(base);
+            c.length_max = rope.read(scaling, json, c.length_max)?.unwrap_or(c.length_max);
+            rope.reach = c.length_max;
+            c.rope = Some(rope);
         }
         c.finish(float(&["query_pre_attn_scalar"]))
     }
@@ -268,12 +297,9 @@ impl Config {
         });
         if let Some(rope) = &self.rope {
             json["rope_theta"] = rope.base.into();
-            match rope.scaling {
-                Scaling::None => {}
-                Scaling::Linear(factor) => {
-                    json["rope_scaling"] = serde_json::json!({"rope_type": "linear", "factor": factor});
-                }
-                Scaling::Llama3 { .. } => return Err(unsupported_scaling("llama3")),
+            let scaling = rope.to_json();
+            if !scaling.is_null() {
+                json["rope_scaling"] = scaling;
             }
         }
         if kind == "gemma3_text" {
@@ -294,12 +320,10 @@ impl Config {
             return Err(Error::format(e));
         }
         if let Some(r) = &mut self.rope {
-            if r.dims > self.head_dim || !r.dims.is_multiple_of(2) || r.dims == 0 {
-                return Err(Error::format(format!("{} dimensions of {} cannot be rotated", r.dims, self.head_dim)));
-            }
             if self.architecture == "gemma3" && r.local_base == r.base {
                 r.local_base = 10_000.0;
             }
+            r.check(self.head_dim)?;
         }
         if self.experts.is_some_and(|e| e.used == 0 || e.used > e.count) {
             return Err(Error::format(format!("{:?} cannot be", self.experts)));
@@ -314,44 +338,10 @@ impl Config {
         Ok(self)
     }
 
-    /// The inverse frequencies of a layer with this θ.
-    pub fn frequencies(rope: &Rope, base: f64) -> Vec<f32> {
-        let scaled = |f: f64| match rope.scaling {
-            Scaling::None => f,
-            // Layers with a window keep their frequencies.
-            Scaling::Linear(factor) => {
-                if base == rope.base {
-                    f / factor
-                } else {
-                    f
-                }
-            }
-            Scaling::Llama3 { factor, low, high, length } => {
-                let turns = length * f / (2.0 * std::f64::consts::PI);
-                let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                f / factor * (1.0 - smooth) + f * smooth
-            }
-        };
-        (0..rope.dims / 2).map(|i| scaled(base.powf(-2.0 * i as f64 / rope.dims as f64)) as f32).collect()
+    /// Texts have so many tokens at most: rotary frequencies that depend on the length are made for it.
+    pub fn set_reach(&mut self, length: usize) {
+        if let Some(rope) = &mut self.rope {
+            rope.reach = length.min(self.length_max);
+        }
     }
-}
-
-fn unsupported_scaling(kind: &str) -> Error {
-    Error::format(format!("rope scaling {kind:?} is not supported; supported: linear, llama3"))
-}
-
-fn scaling_of(json: &Json) -> Result<Scaling> {
-    let kind = json["rope_type"].as_str().or(json["type"].as_str()).unwrap_or("default");
-    let number = |k: &str| json[k].as_f64().ok_or_else(|| Error::format(format!("config.json: rope has no {k:?}")));
-    Ok(match kind {
-        "default" => Scaling::None,
-        "linear" => Scaling::Linear(number("factor")?),
-        "llama3" => Scaling::Llama3 {
-            factor: number("factor")?,
-            low: number("low_freq_factor")?,
-            high: number("high_freq_factor")?,
-            length: number("original_max_position_embeddings")?,
-        },
-        other => return Err(unsupported_scaling(other)),
-    })
 }

@@ -168,7 +168,7 @@ impl Decoder {
 
     fn angles(&self, positions: &Tensor, base: f64) -> Result<Option<Angles>> {
         let Some(rope) = &self.config.rope else { return Ok(None) };
-        let mut f = Config::frequencies(rope, base);
+        let mut f = rope.frequencies(base);
         if let Some(factors) = &self.rope_factors {
             f.iter_mut().zip(factors).for_each(|(f, d)| *f /= d);
         }
@@ -176,7 +176,8 @@ impl Decoder {
         let frequencies = Tensor::from(ir::Literal::new([1, width], &f)?);
         let angle = positions.cast(DType::F32).unsqueeze(-1) * frequencies;
         let angle = angle.unsqueeze(1);
-        Ok(Some([angle.cos(), angle.sin()].map(|a| a.cast(self.dtype))))
+        let part = |a: Tensor| if rope.magnitude == 1.0 || base != rope.base { a } else { a * rope.magnitude };
+        Ok(Some([angle.cos(), angle.sin()].map(|a| part(a).cast(self.dtype))))
     }
 
     /// The residual stream after the last norm, `[tokens, hidden]`, of tokens at these positions (both i32

@@ -7,14 +7,16 @@ mod decoder;
 mod layers;
 mod names;
 mod packed;
+mod rope;
 mod weights;
 
-pub use bert::Bert;
-pub use config::{Activation, Config, Experts, Rope, Scaling};
+pub use bert::{Bert, Encoded, Pooling};
+pub use config::{Activation, Config, Experts};
 pub use decoder::Decoder;
 pub use layers::{Chosen, Linear, Lora};
 pub use names::{Names, peft_name};
 pub use packed::{is_on_host, placed};
+pub use rope::{Rope, Scaling};
 pub use weights::{Folder, Matrix, Source, Weight};
 
 use memmap2::Mmap;

@@ -117,10 +117,13 @@ const BERT: Row = Row {
         ("ffn_up", "intermediate.dense"),
         ("ffn_down", "output.dense"),
         ("layer_output_norm", "output.LayerNorm"),
+        ("pooler", "pooler.dense"),
     ],
     is_transposed: false,
     norm_offset: 0.0,
 };
+
+const ROBERTA: Row = Row { architectures: &["roberta", "xlm-roberta"], prefix: "roberta.", ..BERT };
 
 /// The name of a linear layer in PEFT's adapters (`model.layers.0.self_attn.q_proj`).
 pub fn peft_name(name: &str) -> String {
@@ -140,7 +143,7 @@ impl Names {
     /// The names of an architecture; `has` says whether the checkpoint has a tensor.
     pub fn new(architecture: &str, has: impl Fn(&str) -> bool) -> Result<Names> {
         let special = ROWS.iter().find(|(a, _)| a.contains(&architecture)).map_or(&[][..], |r| r.1);
-        let row = [&GPT2, &BERT].into_iter().find(|r| r.architectures.contains(&architecture));
+        let row = [&GPT2, &BERT, &ROBERTA].into_iter().find(|r| r.architectures.contains(&architecture));
         let row: &'static Row = match row {
             Some(row) => row,
             None if !special.is_empty() || LLAMA.architectures.contains(&architecture) => &LLAMA,
@@ -168,6 +171,7 @@ impl Names {
         let (before, stem, ending) = self.parts(name);
         match self.find(stem) {
             _ if stem == "output" => format!("lm_head.{ending}"),
+            _ if stem.starts_with("classifier") => name.to_string(),
             // What is not in the table is in no checkpoint.
             None => format!("{before}(no {stem}).{ending}"),
             Some(theirs) => format!("{before}{theirs}.{ending}"),

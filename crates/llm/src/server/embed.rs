@@ -1,7 +1,7 @@
-//! Embeddings and re-ranking, by an encoder where there is one, else by the language model.
+//! Embeddings, by an encoder where there is one, else by the language model.
 
 use super::failure::Failure;
-use super::request::prompts;
+use super::request::{LABELS, known, prompts, text};
 use super::routes::{Answered, Api, Held, json_response, parsed};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,17 +9,20 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 /// Texts as tokens of the model that embeds them.
-fn inputs(api: &Api, body: &Json, key: &'static str) -> Result<Vec<Vec<u32>>, Failure> {
+pub(super) fn inputs(api: &Api, body: &Json, key: &'static str) -> Result<Vec<Vec<u32>>, Failure> {
     match (&api.encoder, &api.handle) {
         (Some(encoder), _) => prompts(&|t| encoder.encode(t), body, key),
         (None, Some(handle)) => prompts(&|t| handle.model().tokenizer.encode(t), body, key),
-        (None, None) => Err(Failure::new(StatusCode::NOT_FOUND, "no model embeds texts here")),
+        (None, None) => {
+            let e = "no model embeds texts here: a cross-encoder scores pairs of texts (/v1/rerank, /v1/score)";
+            Err(Failure::new(StatusCode::NOT_FOUND, e))
+        }
     }
 }
 
 impl Api {
     /// The embedding of each text, of length one.
-    async fn embeddings(&self, texts: Vec<Vec<u32>>) -> Result<Vec<Vec<f32>>, Failure> {
+    pub(super) async fn embeddings(&self, texts: Vec<Vec<u32>>) -> Result<Vec<Vec<f32>>, Failure> {
         match &self.encoder {
             Some(encoder) => {
                 let encoder = encoder.clone();
@@ -32,10 +35,11 @@ impl Api {
 
 pub async fn embed(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
+    known(&body, &[&["model", "input", "encoding_format", "dimensions", "priority"], LABELS])?;
     let name = api.check_embedder(&body)?;
     let inputs = inputs(&api, &body, "input")?;
     let count: usize = inputs.iter().map(Vec::len).sum();
-    let is_base64 = match body["encoding_format"].as_str() {
+    let is_base64 = match text(&body, "encoding_format")? {
         None | Some("float") => false,
         Some("base64") => true,
         Some(other) => return Err(Failure::invalid("encoding_format", format!("{other:?} is not supported"))),
@@ -59,43 +63,6 @@ pub async fn embed(State(api): Held, body: Bytes) -> Answered {
 fn scaled(row: &[f32]) -> Vec<f32> {
     let norm = row.iter().map(|x| (*x as f64).powi(2)).sum::<f64>().sqrt().max(1e-12);
     row.iter().map(|x| (*x as f64 / norm) as f32).collect()
-}
-
-/// Orders documents by the cosine of their embedding and the query's.
-pub async fn rerank(State(api): Held, body: Bytes) -> Answered {
-    let body = parsed(&body)?;
-    let name = api.check_embedder(&body)?;
-    let text = |v: &Json| v.as_str().or(v["text"].as_str()).map(str::to_string);
-    let wrong = || Failure::invalid("documents", "documents must be a list of texts");
-    let documents = body["documents"].as_array().filter(|d| !d.is_empty()).ok_or_else(wrong)?;
-    let documents: Vec<String> = documents.iter().map(|d| text(d).ok_or_else(wrong)).collect::<Result<_, _>>()?;
-    let query = body["query"].as_str().ok_or_else(|| Failure::invalid("query", "query must be a text"))?;
-    let top = match &body["top_n"] {
-        Json::Null => documents.len(),
-        v => {
-            let n = v.as_u64().filter(|n| *n > 0);
-            n.ok_or_else(|| Failure::invalid("top_n", "top_n must be a positive integer"))? as usize
-        }
-    };
-    let all: Vec<&str> = std::iter::once(query).chain(documents.iter().map(String::as_str)).collect();
-    let texts = inputs(&api, &json!({ "documents": all }), "documents")?;
-    let count: usize = texts.iter().map(Vec::len).sum();
-    let rows = api.embeddings(texts).await?;
-    let score = |row: &Vec<f32>| rows[0].iter().zip(row).map(|(a, b)| (*a as f64) * (*b as f64)).sum::<f64>();
-    let mut order: Vec<(usize, f64)> = rows[1..].iter().map(score).enumerate().collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let returns = body["return_documents"].as_bool().unwrap_or(true);
-    let one = |(i, score): &(usize, f64)| {
-        let mut result = json!({"index": i, "relevance_score": score});
-        if returns {
-            result["document"] = json!({"text": documents[*i]});
-        }
-        result
-    };
-    let results: Vec<Json> = order.iter().take(top).map(one).collect();
-    let usage = json!({"prompt_tokens": count, "total_tokens": count});
-    let id = super::answer::call_id().replace("call_", "rerank-");
-    Ok(json_response(&json!({"id": id, "model": name, "results": results, "usage": usage})))
 }
 
 /// Little-endian floats in base64, which OpenAI's clients ask for.

@@ -4,13 +4,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use std::borrow::Cow;
 
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub status: StatusCode,
     pub message: String,
-    pub param: Option<&'static str>,
+    pub param: Option<Cow<'static, str>>,
     pub code: Option<&'static str>,
 }
 
@@ -19,8 +20,8 @@ impl Failure {
         Failure { status, message: message.into(), param: None, code: None }
     }
     /// A request that cannot be answered as it is.
-    pub fn invalid(param: &'static str, message: impl Into<String>) -> Failure {
-        Failure { param: Some(param), ..Failure::new(StatusCode::BAD_REQUEST, message) }
+    pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Failure {
+        Failure { param: Some(param.into()), ..Failure::new(StatusCode::BAD_REQUEST, message) }
     }
     /// Too many requests.
     pub fn overloaded() -> Failure {

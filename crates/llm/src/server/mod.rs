@@ -1,8 +1,10 @@
 //! OpenAI's interface over HTTP: chat, completions, embeddings, models; streams as server-sent events.
 
+mod about;
 mod answer;
 mod embed;
 mod failure;
+mod rank;
 mod request;
 mod responses;
 mod routes;

@@ -65,6 +65,137 @@ fn within(key: &'static str, n: u64, most: u64) -> Parsed<usize> {
     if n <= most { Ok(n as usize) } else { Err(bad(key, &format!("at most {most}, not {n}"))) }
 }
 
+/// What generating requests have in common.
+const GENERATING: &[&str] = &[
+    "model",
+    "n",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "min_tokens",
+    "bad_words",
+    "allowed_token_ids",
+    "skip_special_tokens",
+    "priority",
+    "cache_salt",
+    "timeout",
+    "draft_tokens",
+    "use_beam_search",
+    "length_penalty",
+    "response_format",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "guided_json_object",
+];
+const CHAT: &[&str] = &[
+    "messages",
+    "max_completion_tokens",
+    "top_logprobs",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "chat_template_kwargs",
+];
+const COMPLETIONS: &[&str] = &["prompt", "best_of", "echo", "suffix"];
+/// What requests for responses spell in another way, or not at all.
+const RENAMED: [&str; 4] = ["n", "max_tokens", "logprobs", "response_format"];
+/// What names a request or its client, and changes no answer.
+pub const LABELS: &[&str] = &[
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "request_id",
+];
+/// What others take, and the one value that is served, as JSON.
+const FIXED: &[(&str, &str)] = &[
+    ("echo", "false"),
+    ("add_generation_prompt", "true"),
+    ("continue_final_message", "false"),
+    ("spaces_between_special_tokens", "true"),
+    ("detokenize", "true"),
+    ("modalities", "[\"text\"]"),
+    ("return_token_ids", "false"),
+    ("return_tokens_as_token_ids", "false"),
+    ("background", "false"),
+    ("truncation", "\"disabled\""),
+    ("include", "[]"),
+];
+
+/// Refuses what a request says that is not in these lists: to pass it over would change what is asked for.
+pub fn known(body: &Json, lists: &[&[&str]]) -> Parsed<()> {
+    let all = body.as_object().ok_or_else(|| Failure::invalid("body", "the body must be a JSON object"))?;
+    for (key, value) in all.iter().filter(|(_, v)| !v.is_null()) {
+        let is_listed = lists.iter().any(|list| list.contains(&&key[..]));
+        let fixed = FIXED.iter().find(|(name, _)| name == key).map(|f| f.1);
+        if is_listed || fixed.is_some_and(|only| serde_json::from_str::<Json>(only).is_ok_and(|only| only == *value)) {
+            continue;
+        }
+        let instead = match (&key[..], fixed) {
+            ("functions", _) => ": use tools",
+            ("function_call", _) => ": use tool_choice",
+            (_, Some(only)) => &format!(" other than {only}"),
+            _ => "",
+        };
+        let e = Failure::invalid(key.clone(), format!("{key} is not supported{instead}"));
+        return Err(Failure { code: Some("unknown_parameter"), ..e });
+    }
+    Ok(())
+}
+
+const RESPONSES: &[&str] = &[
+    "input",
+    "instructions",
+    "conversation",
+    "previous_response_id",
+    "max_output_tokens",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "text",
+    "chat_template_kwargs",
+];
+
+/// Refuses what requests for responses do not take.
+pub fn known_response(body: &Json) -> Parsed<()> {
+    let shared: Vec<&str> = GENERATING.iter().filter(|k| !RENAMED.contains(k)).copied().collect();
+    known(body, &[&shared, LABELS, RESPONSES])?;
+    if body["text"].is_null() { Ok(()) } else { known(&body["text"], &[&["format"]]) }
+}
+
+/// Refuses what requests that generate do not take.
+pub fn known_generating(body: &Json, is_chat: bool) -> Parsed<()> {
+    known(body, &[GENERATING, LABELS, if is_chat { CHAT } else { COMPLETIONS }])
+}
+
+/// A text, if there is one.
+pub fn text<'a>(body: &'a Json, key: &'static str) -> Parsed<Option<&'a str>> {
+    match &body[key] {
+        Json::Null => Ok(None),
+        v => v.as_str().map(Some).ok_or_else(|| bad(key, "a text")),
+    }
+}
+
 /// One text, or several.
 pub fn texts(body: &Json, key: &'static str) -> Parsed<Vec<String>> {
     let one = |v: &Json| v.as_str().map(str::to_string).ok_or_else(|| bad(key, "text, or a list of texts"));
@@ -201,10 +332,17 @@ impl Wanted {
             (None, true) => None,
             (None, false) => Some(16),
         };
-        let count = within("n", size(body, "n")?.unwrap_or(1), COUNT_MAX)?.max(1);
+        let count = within("n", size(body, "n")?.unwrap_or(1), COUNT_MAX)?;
+        if count == 0 {
+            return Err(bad("n", "at least 1"));
+        }
         let (has_logprobs, logprobs) = if is_chat {
             let top = within("top_logprobs", size(body, "top_logprobs")?.unwrap_or(0), LOGPROBS_MAX)?;
-            (flag(body, "logprobs")?, top)
+            let has_logprobs = flag(body, "logprobs")?;
+            if top > 0 && !has_logprobs {
+                return Err(Failure::invalid("top_logprobs", "top_logprobs needs logprobs: true"));
+            }
+            (has_logprobs, top)
         } else {
             let top = size(body, "logprobs")?;
             (top.is_some(), within("logprobs", top.unwrap_or(0), LOGPROBS_MAX)?)
@@ -226,17 +364,26 @@ impl Wanted {
                     .ok_or_else(|| bad("timeout", "seconds"))?,
             ),
         };
+        let tokens_min = size(body, "min_tokens")?.unwrap_or(0) as usize;
+        if tokens_max.is_some_and(|most| tokens_min > most) {
+            return Err(bad("min_tokens", "at most max_tokens"));
+        }
+        let integer = |key: &'static str| match &body[key] {
+            Json::Null => Ok(0),
+            v => v.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad(key, "an integer")),
+        };
+        let salt = text(body, "cache_salt")?.unwrap_or_default().as_bytes().to_vec();
         let generation = Generation {
             prompt: Vec::new(),
             tokens_max,
-            tokens_min: size(body, "min_tokens")?.unwrap_or(0) as usize,
+            tokens_min,
             sampling,
             stops: texts(body, "stop")?,
             stop_tokens,
             keeps_stop: flag(body, "include_stop_str_in_output")?,
             ignores_eos: flag(body, "ignore_eos")?,
-            priority: body["priority"].as_i64().unwrap_or(0) as i32,
-            salt: body["cache_salt"].as_str().unwrap_or_default().as_bytes().to_vec(),
+            priority: integer("priority")?,
+            salt,
             timeout,
             first_within: None,
             draft: within("draft_tokens", size(body, "draft_tokens")?.unwrap_or(draft as u64), DRAFT_MAX)?,
@@ -245,7 +392,14 @@ impl Wanted {
             shows_special: !flag_or(body, "skip_special_tokens", true)?,
         };
         let streams = flag(body, "stream")?;
-        let streams_usage = flag(&body["stream_options"], "include_usage")?;
+        let options = &body["stream_options"];
+        if !options.is_null() {
+            if !streams || !options.is_object() {
+                return Err(bad("stream_options", "an object of a request with stream: true"));
+            }
+            known(options, &[&["include_usage", "include_obfuscation"]])?;
+        }
+        let streams_usage = flag(options, "include_usage")?;
         let echoes = !is_chat && flag(body, "echo")?;
         if streams && (beams.is_some() || best_of > count) {
             return Err(Failure::invalid("stream", "the best of several texts cannot be streamed"));
@@ -257,8 +411,11 @@ impl Wanted {
     fn sampling(model: &LanguageModel, body: &Json, logprobs: usize) -> Parsed<Sampling> {
         let makers = &model.sampling;
         let mut logit_bias = Vec::new();
+        let wrong = || bad("logit_bias", "numbers by token");
+        if !matches!(body["logit_bias"], Json::Null | Json::Object(_)) {
+            return Err(wrong());
+        }
         for (token, bias) in body["logit_bias"].as_object().into_iter().flatten() {
-            let wrong = || bad("logit_bias", "numbers by token");
             logit_bias.push((token.parse().map_err(|_| wrong())?, bias.as_f64().ok_or_else(wrong)? as f32));
         }
         // Without a seed, texts differ.
@@ -266,9 +423,10 @@ impl Wanted {
             Json::Null => RandomState::new().hash_one(0),
             v => v.as_i64().map(|n| n as u64).or(v.as_u64()).ok_or_else(|| bad("seed", "an integer"))?,
         };
-        let top_k = match body["top_k"].as_i64() {
-            Some(k) => k.max(0) as usize,
-            None => makers.top_k,
+        let top_k = match &body["top_k"] {
+            Json::Null => makers.top_k,
+            v => v.as_i64().filter(|k| *k >= -1).ok_or_else(|| bad("top_k", "an integer, -1 or 0 for all"))?.max(0)
+                as usize,
         };
         let words = model.tokenizer.words(&texts(body, "bad_words")?);
         let bad_words = words.map_err(|e| Failure::invalid("bad_words", e.message))?;

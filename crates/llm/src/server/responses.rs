@@ -2,6 +2,7 @@
 
 use super::answer::{Calls, Completion, Head, ToolCall, call_id};
 use super::failure::Failure;
+use super::request::{flag_or, known_response, text};
 use super::stream::Writer;
 use crate::engine::{Event, Reason, Usage};
 use crate::tools::Part;
@@ -69,6 +70,11 @@ pub struct Asked {
 impl Asked {
     /// Reads a request, which may continue a kept response.
     pub fn read(body: Json, store: &Arc<Store>) -> Result<Asked, Failure> {
+        if body["background"] == true {
+            let e = "background is not supported: wait for the answer, or stream it";
+            return Err(Failure::invalid("background", e));
+        }
+        known_response(&body)?;
         let before = match &body["previous_response_id"] {
             Json::Null => Vec::new(),
             Json::String(id) => {
@@ -77,7 +83,7 @@ impl Asked {
             }
             _ => return Err(Failure::invalid("previous_response_id", "previous_response_id must be a text")),
         };
-        let keeps = super::request::flag_or(&body, "store", true)?;
+        let keeps = flag_or(&body, "store", true)?;
         let (chat, messages) = as_chat(&body, before)?;
         let kept = keeps.then(|| (store.clone(), messages));
         Ok(Asked { body, chat, kept })
@@ -96,13 +102,9 @@ impl Asked {
 
 /// What a request of this interface is in that of chat, and the conversation without instructions.
 fn as_chat(body: &Json, before: Vec<Json>) -> Result<(Json, Vec<Json>), Failure> {
-    let unsupported =
-        |key: &'static str, instead: &str| Failure::invalid(key, format!("{key} is not supported: {instead}"));
     if !body["conversation"].is_null() {
-        return Err(unsupported("conversation", "name the previous_response_id, or send the whole conversation"));
-    }
-    if body["background"] == true {
-        return Err(unsupported("background", "wait for the answer, or stream it"));
+        let e = "conversation is not supported: name the previous_response_id, or send the whole conversation";
+        return Err(Failure::invalid("conversation", e));
     }
     let mut chat = body.clone();
     let mut messages = before;
@@ -111,12 +113,12 @@ fn as_chat(body: &Json, before: Vec<Json>) -> Result<(Json, Vec<Json>), Failure>
         Json::Array(items) => items.iter().try_for_each(|i| item(i, &mut messages))?,
         _ => return Err(Failure::invalid("input", "input must be a text or a list of items")),
     }
-    let instructions = body["instructions"].as_str().map(|text| json!({"role": "system", "content": text}));
+    let instructions = text(body, "instructions")?.map(|text| json!({"role": "system", "content": text}));
     chat["messages"] = instructions.into_iter().chain(messages.iter().cloned()).collect();
     chat["max_completion_tokens"] = body["max_output_tokens"].clone();
     chat["tools"] = match &body["tools"] {
         Json::Array(all) => Json::Array(all.iter().map(tool).collect::<Result<_, _>>()?),
-        _ => Json::Null,
+        other => other.clone(),
     };
     if body["tool_choice"]["type"] == "function" {
         chat["tool_choice"] = json!({"type": "function", "function": {"name": body["tool_choice"]["name"]}});

@@ -1,9 +1,11 @@
 //! Routes of the server.
 
+use super::about::{detokenize, health, load_adapter, metrics, model, models, tokenize, unload_adapter};
 use super::answer::{Completion, Head, Scored, total};
-use super::embed::{embed, rerank};
+use super::embed::embed;
 use super::failure::Failure;
-use super::request::{Wanted, flag_or, prompts, tools};
+use super::rank::{rerank, score};
+use super::request::{Wanted, flag_or, known_generating, prompts, text, tools};
 use super::responses;
 use super::stream::{Chunks, streamed};
 use crate::beam::{BeamOptions, beam_search};
@@ -34,26 +36,28 @@ const BEHIND_MAX: usize = 4096;
 pub struct Api {
     pub(super) handle: Option<Arc<Handle>>,
     pub(super) encoder: Option<Arc<Encoder>>,
+    /// A cross-encoder.
+    pub(super) reranker: Option<Arc<Encoder>>,
     evaluator: Option<Arc<Evaluator>>,
     /// One text at a time is evaluated without a cache.
     evaluating: tokio::sync::Semaphore,
-    name: String,
+    pub(super) name: String,
     /// Tokens that are drafted where a request does not say.
     draft: usize,
     /// Whether clients may load and unload adapters.
-    takes_adapters: bool,
-    created: u64,
+    pub(super) takes_adapters: bool,
+    pub(super) created: u64,
     keys: Option<Keys>,
-    is_draining: AtomicBool,
+    pub(super) is_draining: AtomicBool,
     responses: Arc<responses::Store>,
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
-fn not_found(name: &str) -> Failure {
+pub(super) fn not_found(name: &str) -> Failure {
     let e = Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} does not exist"));
-    Failure { code: Some("model_not_found"), param: Some("model"), ..e }
+    Failure { code: Some("model_not_found"), param: Some("model".into()), ..e }
 }
 fn internal(e: impl std::fmt::Display) -> Failure {
     Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string())
@@ -71,14 +75,19 @@ impl Api {
         let evaluator = Arc::new(Evaluator::new(handle.model().decoder.clone()));
         Api { handle: Some(Arc::new(handle)), evaluator: Some(evaluator), ..Api::empty(name, keys) }
     }
-    /// Serves an encoder under a name: embeddings and re-ranking only.
+    /// Serves an encoder under a name: embeddings and re-ranking only, or with a cross-encoder re-ranking only.
     pub fn of_encoder(encoder: Encoder, name: &str, keys: Option<Keys>) -> Api {
-        Api { encoder: Some(Arc::new(encoder)), ..Api::empty(name, keys) }
+        let api = Api::empty(name, keys);
+        match encoder.is_cross_encoder() {
+            true => Api { reranker: Some(Arc::new(encoder)), ..api },
+            false => Api { encoder: Some(Arc::new(encoder)), ..api },
+        }
     }
     fn empty(name: &str, keys: Option<Keys>) -> Api {
         Api {
             handle: None,
             encoder: None,
+            reranker: None,
             evaluator: None,
             evaluating: tokio::sync::Semaphore::new(1),
             name: name.to_string(),
@@ -90,9 +99,17 @@ impl Api {
             responses: Arc::default(),
         }
     }
-    /// The encoder embeds and re-ranks, not the language model.
-    pub fn with_encoder(self, encoder: Encoder) -> Api {
-        Api { encoder: Some(Arc::new(encoder)), ..self }
+    /// The encoder embeds and re-ranks, not the language model. A cross-encoder re-ranks only. One of each may be added.
+    pub fn with_encoder(mut self, encoder: Encoder) -> ir::Result<Api> {
+        let is_cross = encoder.is_cross_encoder();
+        let place = if is_cross { &mut self.reranker } else { &mut self.encoder };
+        if let Some(old) = place {
+            let kind = if is_cross { "cross-encoders" } else { "encoders" };
+            let e = format!("{} and {} are both {kind}; one is served", old.name, encoder.name);
+            return Err(ir::Error::value(e));
+        }
+        *place = Some(Arc::new(encoder));
+        Ok(self)
     }
     /// Tokens that are drafted where a request does not say.
     pub fn with_draft(self, draft: usize) -> Api {
@@ -114,17 +131,17 @@ impl Api {
     pub fn start_draining(&self) {
         self.is_draining.store(true, Relaxed);
     }
-    fn generator(&self) -> Result<&Arc<Handle>, Failure> {
+    pub(super) fn generator(&self) -> Result<&Arc<Handle>, Failure> {
         let none = || Failure::new(StatusCode::NOT_FOUND, format!("{} is an encoder: it generates no text", self.name));
         self.handle.as_ref().ok_or_else(none)
     }
-    fn model(&self) -> Result<&Arc<LanguageModel>, Failure> {
+    pub(super) fn model(&self) -> Result<&Arc<LanguageModel>, Failure> {
         Ok(self.generator()?.model())
     }
     /// The model that a request names, and the adapter if it names one.
-    fn named(&self, body: &Json) -> Result<(Arc<LanguageModel>, Option<String>), Failure> {
+    pub(super) fn named(&self, body: &Json) -> Result<(Arc<LanguageModel>, Option<String>), Failure> {
         let model = self.model()?.clone();
-        match body["model"].as_str() {
+        match text(body, "model")? {
             None => Ok((model, None)),
             Some(name) if name == self.name || name == "default" => Ok((model, None)),
             Some(name) => match self.adapter_names().into_iter().find(|n| n == name) {
@@ -133,14 +150,25 @@ impl Api {
             },
         }
     }
-    fn adapter_names(&self) -> Vec<String> {
+    pub(super) fn adapter_names(&self) -> Vec<String> {
         let adapters = self.handle().and_then(|h| h.model().adapters.as_ref());
         adapters.map_or_else(Vec::new, |a| a.names())
     }
+    /// Its encoders.
+    pub(super) fn encoders(&self) -> impl Iterator<Item = &Arc<Encoder>> {
+        self.encoder.iter().chain(&self.reranker)
+    }
     /// The name of the model that embeds, if the request means it.
     pub(super) fn check_embedder(&self, body: &Json) -> Result<String, Failure> {
-        let own = self.encoder.as_ref().map_or(&self.name, |e| &e.name);
-        match body["model"].as_str() {
+        self.check_encoder(self.encoder.as_ref(), body)
+    }
+    /// The name of the model that scores pairs of texts, if the request means it.
+    pub(super) fn check_ranker(&self, body: &Json) -> Result<String, Failure> {
+        self.check_encoder(self.reranker.as_ref().or(self.encoder.as_ref()), body)
+    }
+    fn check_encoder(&self, encoder: Option<&Arc<Encoder>>, body: &Json) -> Result<String, Failure> {
+        let own = encoder.map_or(&self.name, |e| &e.name);
+        match text(body, "model")? {
             Some(name) if name != self.name && name != own && name != "default" => Err(not_found(name)),
             _ => Ok(own.clone()),
         }
@@ -359,7 +387,7 @@ fn best(all: Vec<Completion>, of: usize, count: usize) -> Vec<Completion> {
 pub(super) fn json_response(body: &Json) -> Response {
     with_type("application/json", body.to_string())
 }
-fn with_type(kind: &'static str, text: impl Into<Body>) -> Response {
+pub(super) fn with_type(kind: &'static str, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -382,6 +410,8 @@ pub fn router(api: Arc<Api>, body_max: usize) -> Router {
         .route("/v1/rerank", post(rerank))
         .route("/v2/rerank", post(rerank))
         .route("/rerank", post(rerank))
+        .route("/v1/score", post(score))
+        .route("/score", post(score))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
         .route("/v1/load_lora_adapter", post(load_adapter))
@@ -419,7 +449,9 @@ async fn guard(State(api): Held, request: Request, next: Next) -> Response {
 }
 
 async fn chat(State(api): Held, body: Bytes) -> Answered {
-    converse(&api, &parsed(&body)?, None).await
+    let body = parsed(&body)?;
+    known_generating(&body, true)?;
+    converse(&api, &body, None).await
 }
 async fn respond(State(api): Held, body: Bytes) -> Answered {
     let mut asked = responses::Asked::read(parsed(&body)?, &api.responses)?;
@@ -454,14 +486,22 @@ async fn converse(api: &Api, body: &Json, asked: Option<responses::Asked>) -> An
         }
     }
     let tools = (!tools.is_empty()).then_some(Json::Array(tools));
-    let prompt = model.chat_prompt(&messages, tools.as_ref(), &body["chat_template_kwargs"]);
+    let prompt = model.chat_prompt(&messages, tools.as_ref(), template_values(body)?);
     let prompt = prompt.map_err(|e| Failure::invalid("messages", e.message))?;
     let prompt = model.tokenizer.encode(&prompt).map_err(|e| Failure::invalid("messages", e.message))?;
     api.answer(head, vec![prompt], wanted, asked.map_or(Form::Choices, Form::Response)).await
 }
 
+/// Further variables of the chat template.
+pub(super) fn template_values(body: &Json) -> Result<&Json, Failure> {
+    match &body["chat_template_kwargs"] {
+        v @ (Json::Null | Json::Object(_)) => Ok(v),
+        _ => Err(Failure::invalid("chat_template_kwargs", "chat_template_kwargs must be an object")),
+    }
+}
+
 /// Messages whose content is text: parts of text are joined.
-fn messages(body: &Json) -> Result<Json, Failure> {
+pub(super) fn messages(body: &Json) -> Result<Json, Failure> {
     let wrong = || Failure::invalid("messages", "messages must be a list of objects with a role");
     let mut all = body["messages"].as_array().filter(|m| !m.is_empty()).ok_or_else(wrong)?.clone();
     for message in &mut all {
@@ -494,6 +534,7 @@ fn messages(body: &Json) -> Result<Json, Failure> {
 
 async fn complete(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
+    known_generating(&body, false)?;
     let (model, adapter) = api.named(&body)?;
     let mut wanted = Wanted::read(&model, &body, false, api.draft)?;
     wanted.generation.adapter = adapter;
@@ -505,96 +546,4 @@ async fn complete(State(api): Held, body: Bytes) -> Answered {
     }
     let prompts = prompts(&|t| model.tokenizer.encode(t), &body, "prompt")?;
     api.answer(api.head("cmpl", false)?, prompts, wanted, Form::Choices).await
-}
-
-async fn models(State(api): Held) -> Response {
-    let entry = |id: &str, length: usize| {
-        json!({
-            "id": id, "object": "model", "created": api.created, "owned_by": "talweg", "root": api.name,
-            "max_model_len": length,
-        })
-    };
-    let own = api.handle().map(|h| entry(&api.name, h.length_max()));
-    let encoder = api.encoder.as_ref().map(|e| entry(if own.is_some() { &e.name } else { &api.name }, e.length_max()));
-    let adapter = |name: String| {
-        let mut entry = entry(&name, api.handle().map_or(0, Handle::length_max));
-        entry["parent"] = json!(api.name);
-        entry
-    };
-    let data: Vec<Json> = own.into_iter().chain(api.adapter_names().into_iter().map(adapter)).chain(encoder).collect();
-    json_response(&json!({"object": "list", "data": data}))
-}
-async fn model(State(api): Held, Path(name): Path<String>) -> Answered {
-    let body = json!({ "model": name });
-    api.check_embedder(&body).map(|_| ()).or_else(|_| api.named(&body).map(|_| ()))?;
-    let length = api.handle().map_or_else(|| api.encoder.as_ref().map_or(0, |e| e.length_max()), |h| h.length_max());
-    let entry = json!({"id": name, "object": "model", "created": api.created, "owned_by": "talweg",
-                       "root": api.name, "max_model_len": length});
-    Ok(json_response(&entry))
-}
-
-/// The texts of a request about an adapter.
-fn adapter_request<const N: usize>(api: &Api, body: &Bytes, keys: [&'static str; N]) -> Result<[String; N], Failure> {
-    if !api.takes_adapters {
-        let e = "adapters are loaded by clients only if the server was started with --lora-updates";
-        return Err(Failure::new(StatusCode::FORBIDDEN, e));
-    }
-    let body = parsed(body)?;
-    let text = |key: &'static str| {
-        let found = body[key].as_str().map(str::to_string);
-        found.ok_or_else(|| Failure::invalid(key, format!("{key} must be a text")))
-    };
-    let mut out = [const { String::new() }; N];
-    for (to, key) in out.iter_mut().zip(keys) {
-        *to = text(key)?;
-    }
-    Ok(out)
-}
-async fn load_adapter(State(api): Held, body: Bytes) -> Answered {
-    let [name, path] = adapter_request(&api, &body, ["lora_name", "lora_path"])?;
-    if name.is_empty() || name == api.name {
-        return Err(Failure::invalid("lora_name", "the model itself has this name"));
-    }
-    let (handle, done) = (api.generator()?.clone(), format!("Success: LoRA adapter '{name}' added successfully."));
-    api.compute(move || handle.between_steps(move |e| e.load_adapter(&name, path.as_ref()))).await?;
-    Ok(with_type("text/plain", done))
-}
-async fn unload_adapter(State(api): Held, body: Bytes) -> Answered {
-    let [name] = adapter_request(&api, &body, ["lora_name"])?;
-    let (handle, done) = (api.generator()?.clone(), format!("Success: LoRA adapter '{name}' removed successfully."));
-    api.compute(move || handle.between_steps(move |e| e.unload_adapter(&name))).await?;
-    Ok(with_type("text/plain", done))
-}
-
-async fn tokenize(State(api): Held, body: Bytes) -> Answered {
-    let body = parsed(&body)?;
-    let text = match body["prompt"].as_str() {
-        Some(text) => text.to_string(),
-        None => {
-            let prompt = api.model()?.chat_prompt(&messages(&body)?, None, &Json::Null);
-            prompt.map_err(|e| Failure::invalid("messages", e.message))?
-        }
-    };
-    let tokens = api.model()?.tokenizer.encode(&text).map_err(|e| Failure::invalid("prompt", e.message))?;
-    let all = json!({"count": tokens.len(), "max_model_len": api.generator()?.length_max(), "tokens": tokens});
-    Ok(json_response(&all))
-}
-
-async fn detokenize(State(api): Held, body: Bytes) -> Answered {
-    let wrong = || Failure::invalid("tokens", "tokens must be a list of integers");
-    let one = |t: &Json| t.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
-    let tokens =
-        parsed(&body)?["tokens"].as_array().ok_or_else(wrong)?.iter().map(one).collect::<Result<Vec<u32>, _>>()?;
-    Ok(json_response(&json!({"prompt": api.model()?.tokenizer.decode(&tokens)})))
-}
-
-async fn metrics(State(api): Held) -> Response {
-    let text = api.handle().map_or_else(String::new, |h| h.stats().exposition(&api.name));
-    with_type("text/plain; version=0.0.4", text)
-}
-async fn health(State(api): Held) -> Answered {
-    if api.handle().is_some_and(Handle::has_failed) || api.is_draining.load(Relaxed) {
-        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server takes no requests"));
-    }
-    Ok(json_response(&json!({"status": "ok"})))
 }

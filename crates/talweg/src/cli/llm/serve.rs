@@ -67,9 +67,9 @@ pub struct ServeOptions {
     /// Tokens guessed ahead where a request does not say, by the draft model or else by prompt lookup.
     #[arg(long, value_name = "TOKENS")]
     draft: Option<usize>,
-    /// An encoder (BERT, MiniLM) for embeddings and re-ranking.
+    /// An encoder (BERT, MiniLM) for embeddings and re-ranking, or a cross-encoder for re-ranking; one of each.
     #[arg(long, value_name = "FOLDER")]
-    encoder: Option<PathBuf>,
+    encoder: Vec<PathBuf>,
     /// Megabytes of a request at most.
     #[arg(long, default_value_t = 32)]
     body_mb: usize,
@@ -122,6 +122,7 @@ fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
         return Err(Error::value("--lora: several adapters need names (NAME=FOLDER)"));
     }
     let mut model = load(&o.model, own.first().map(|p| Path::new(p.as_str())))?;
+    model.set_reach(o.length)?;
     let named: Vec<(&str, &Path)> =
         named.iter().filter_map(|l| l.split_once('=')).map(|(n, p)| (n, p.as_ref())).collect();
     if !named.is_empty() || o.max_loras.is_some() || o.lora_updates {
@@ -133,7 +134,9 @@ fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
         engine.load_adapter(name, folder)?;
     }
     if let Some(path) = &o.draft_model {
-        engine.set_draft_model(Arc::new(load(path, None)?), options)?;
+        let mut draft = load(path, None)?;
+        draft.set_reach(o.length)?;
+        engine.set_draft_model(Arc::new(draft), options)?;
     }
     let handle = Handle::of(engine, o.queue_max.max(1))?;
     Ok(match o.ttft_ms {
@@ -163,7 +166,7 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
     let drain =
         Duration::try_from_secs_f64(o.drain).map_err(|_| Error::value(format!("--drain: {} is no time", o.drain)))?;
     let name = o.name.clone();
-    let api = if Encoder::is_at(&o.model) {
+    let mut api = if Encoder::is_at(&o.model) {
         let encoder = Encoder::load(&o.model)?;
         let name = name.unwrap_or_else(|| encoder.name.clone());
         Api::of_encoder(encoder, &name, keys)
@@ -172,12 +175,11 @@ pub fn serve(o: &ServeOptions) -> Result<()> {
         let name = name.unwrap_or_else(|| handle.model().name.clone());
         let draft = o.draft.unwrap_or(if o.draft_model.is_some() { 4 } else { 0 });
         let api = Api::new(handle, &name, keys).with_draft(draft);
-        let api = if o.lora_updates { api.with_adapter_updates() } else { api };
-        match &o.encoder {
-            Some(folder) => api.with_encoder(Encoder::load(folder)?),
-            None => api,
-        }
+        if o.lora_updates { api.with_adapter_updates() } else { api }
     };
+    for folder in &o.encoder {
+        api = api.with_encoder(Encoder::load(folder)?)?;
+    }
     let api = Arc::new(api);
     let runtime = crate::cli::serve::runtime(crate::cli::serve::processors())?;
     let is_drained = runtime.block_on(async {
