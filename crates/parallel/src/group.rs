@@ -201,10 +201,18 @@ impl Peers for Members {
         }
     }
     fn run_over(&self, op: &'static str, c: &Call, input: Option<&[u8]>, out: &mut [u8]) -> Result<bool> {
+        let (me, size, x) = (self.group.me(), self.group.size(), input.unwrap_or_default());
+        if matches!(op, "send" | "recv") {
+            let (peer, signature, element) = (c.attrs.size("peer")?, signature(op, c)?, element(c.dtype(0))?);
+            self.comm.run(&self.group, signature, element, |by, operation| match op {
+                "send" => by.send(operation, x, peer),
+                _ => by.receive(operation, out, peer),
+            })?;
+            return Ok(true);
+        }
         if filter(c)?.is_some() || !matches!(op, "all_reduce" | "reduce_scatter" | "all_gather" | "all_to_all") {
             return Ok(false);
         }
-        let (me, size, x) = (self.group.me(), self.group.size(), input.unwrap_or_default());
         if input.is_none() && op != "all_reduce" {
             return Err(Error::bug(format!("{op} does not run in place")));
         }

@@ -243,7 +243,7 @@ impl<'a> Costs<'a> {
         parts: &FxHashMap<(usize, Pass), Cost>,
     ) -> Result<f64> {
         let pairs = vec![None; pipe.ranks];
-        let p = Pipeline::new(staged.clone(), pipe, rank, pairs)?;
+        let p = Pipeline::new(staged.clone(), pipe, rank, pairs, false)?;
         let arena = |key: (usize, Pass)| parts.get(&key).map_or(0, |c| c.memory.arena);
         let mut after = (0, 0);
         for part in &staged.ranks[rank].after {

@@ -241,7 +241,7 @@ impl Sharding {
                 owners.1[o as usize] = staged.owners[k as usize];
             }
             let pairs = scope.pairs.iter().map(|p| p.clone().map(Ranks)).collect();
-            pipeline = Some(Pipeline::new(Arc::new(staged), pipe, scope.pipe_rank(), pairs)?);
+            pipeline = Some(Pipeline::new(Arc::new(staged), pipe, scope.pipe_rank(), pairs, plan.has_overlap())?);
             done
         } else {
             let (state, scattered) = plan.zero_axes(mesh);

@@ -1,11 +1,12 @@
 //! Runs the stages of a pipeline on one rank: its actions, and the values it passes, in the order of a schedule.
 //!
 //! All ranks know one order of everything that is passed in a step: when the schedule's clock says that it is computed.
-//! Each rank sends and receives in that order, so that no two ranks wait for each other, whatever links can buffer.
+//! Each rank sends and receives in that order, so that no two ranks wait for each other, whatever links can buffer. A
+//! thread of the process does so while the parts run, unless the plan wants no overlap.
 
 use crate::plan::Pipe;
-use ir::{Buffer, Error, Graph, Layout, Literal, Result, Site, Slot, Type};
-use ops::collective::Ranks;
+use ir::{Buffer, Error, Graph, Layout, Literal, Pending, Result, Site, Slot, Type};
+use ops::collective::{Arriving, Ranks};
 use parking_lot::Mutex;
 use passes::partition::Exchange;
 use passes::partition::time::Mark;
@@ -13,6 +14,7 @@ use passes::stage::{Gathered, Part, Pass, RankPrograms, Source, Staged};
 use runtime::{Engine, Program, Revision};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sim::{Kind, Part as Phase, Schedule};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,6 +41,8 @@ pub(crate) struct Pipeline {
     rank: usize,
     /// The pair of this rank and each other one.
     pairs: Vec<Option<Ranks>>,
+    /// Whether values are sent and received while it computes.
+    is_meanwhile: bool,
     list: Vec<Item>,
     /// How often this rank uses a value of a microbatch that a stage computes.
     uses: FxHashMap<(Slot, usize), usize>,
@@ -60,8 +64,26 @@ struct Programs {
     after: Vec<Arc<dyn Program>>,
 }
 
-/// The parts of a microbatch, and what a rank knows of it.
-type Held = FxHashMap<(Slot, usize), (Buffer, usize)>;
+/// The parts of a microbatch, and what a rank knows of it, with how often it is still used.
+type Held = FxHashMap<(Slot, usize), (Value, usize)>;
+
+/// A value that a rank has, or that was not sent yet when it asked for it.
+enum Value {
+    Here(Buffer),
+    Arriving(Option<Arriving>),
+}
+
+impl Value {
+    /// The value, once it is there.
+    fn get(&mut self) -> Result<Buffer> {
+        if let Value::Arriving(waiting) = self {
+            let waiting = waiting.take().ok_or_else(|| Error::bug("a value that did not arrive is used"))?;
+            *self = Value::Here(Buffer::Host(waiting.wait()?));
+        }
+        let Value::Here(b) = self else { return Err(Error::bug("it arrived above")) };
+        Ok(b.clone())
+    }
+}
 
 fn pass_of(part: Phase) -> Pass {
     match part {
@@ -72,7 +94,13 @@ fn pass_of(part: Phase) -> Pass {
 }
 
 impl Pipeline {
-    pub fn new(staged: Arc<Staged>, pipe: Pipe, rank: usize, pairs: Vec<Option<Ranks>>) -> Result<Pipeline> {
+    pub fn new(
+        staged: Arc<Staged>,
+        pipe: Pipe,
+        rank: usize,
+        pairs: Vec<Option<Ranks>>,
+        is_meanwhile: bool,
+    ) -> Result<Pipeline> {
         let bad = |e: sim::Error| Error::value(e.0).in_op("schedule");
         let schedule = sim::generate(pipe.kind, pipe.ranks, pipe.micros).map_err(bad)?;
         let held = matches!(pipe.kind, Kind::OneForwardOneBackward | Kind::ZeroBubble).then_some(pipe.ranks);
@@ -94,7 +122,7 @@ impl Pipeline {
             gathered.insert(*key, staged.gathered.iter().filter(is_here).copied().collect());
         }
         let (programs, peak) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Pipeline { staged, pipe, rank, pairs, list, uses, gathered, programs, peak })
+        Ok(Pipeline { staged, pipe, rank, pairs, is_meanwhile, list, uses, gathered, programs, peak })
     }
 
     fn own(&self) -> &RankPrograms {
@@ -207,17 +235,33 @@ impl Pipeline {
         let mut held: Vec<Held> = (0..self.pipe.micros).map(|_| Held::default()).collect();
         let mut sums: FxHashMap<(usize, Pass), (usize, Vec<Buffer>)> = FxHashMap::default();
         let mut parts: FxHashMap<Slot, Vec<Buffer>> = FxHashMap::default();
+        let mut sent: VecDeque<(usize, Box<dyn Pending>)> = VecDeque::new();
         for item in &self.list {
             match *item {
                 Item::Send { passed, micro } => {
                     let p = &self.staged.passed[passed];
                     let value = self.used(&mut held[micro], (p.value, p.stage))?;
-                    self.send(&value, p.to)?;
+                    if self.is_meanwhile {
+                        // Ranks that are much faster than the next do not fill their memory.
+                        while sent.front().is_some_and(|(earlier, _)| earlier + 1 < micro) {
+                            sent.pop_front().map_or(Ok(()), |(_, mut pending)| pending.wait())?;
+                        }
+                        let pair = self.pair(p.to)?;
+                        sent.push_back((micro, pair.begin_send(value.read()?, 1 - pair.rank())));
+                    } else {
+                        self.send(&value, p.to)?;
+                    }
                 }
                 Item::Receive { passed, micro } => {
                     let p = &self.staged.passed[passed];
-                    let value = self.receive(p.value, p.stage % self.pipe.ranks)?;
-                    self.hold(&mut held[micro], (p.value, p.stage), Buffer::Host(value));
+                    let from = p.stage % self.pipe.ranks;
+                    let value = if self.is_meanwhile {
+                        let (pair, ty) = (self.pair(from)?, self.staged.graph.ty(p.value).clone());
+                        Value::Arriving(Some(pair.begin_receive(ty, 1 - pair.rank())))
+                    } else {
+                        Value::Here(Buffer::Host(self.receive(p.value, from)?))
+                    };
+                    self.hold(&mut held[micro], (p.value, p.stage), value);
                 }
                 Item::Run { stage, pass, micro } => {
                     let Some(part) = self.own().during.get(&(stage, pass)) else { continue };
@@ -266,13 +310,14 @@ impl Pipeline {
                         parts.entry(g.into).or_default().push(known(&given, g.of)?.clone());
                     }
                     for (s, b) in given {
-                        self.hold(&mut held[micro], (s, stage), b);
+                        self.hold(&mut held[micro], (s, stage), Value::Here(b));
                     }
                 }
             }
             let now = held.iter().filter(|h| !h.is_empty()).count();
             self.peak.fetch_max(now, Ordering::Relaxed);
         }
+        sent.into_iter().try_for_each(|(_, mut pending)| pending.wait())?;
         for (key, (_, values)) in sums {
             let sums = self.gathered[&key].iter().filter(|g| matches!(g.mark, Mark::Sum(_)));
             once.extend(sums.map(|g| g.into).zip(values));
@@ -288,20 +333,20 @@ impl Pipeline {
     }
 
     /// Keeps a value as long as it is used.
-    fn hold(&self, held: &mut Held, key: (Slot, usize), b: Buffer) {
+    fn hold(&self, held: &mut Held, key: (Slot, usize), value: Value) {
         if let Some(&uses) = self.uses.get(&key) {
-            held.insert(key, (b, uses));
+            held.insert(key, (value, uses));
         }
     }
     /// A value for one of its uses; the last one takes it away.
     fn used(&self, held: &mut Held, key: (Slot, usize)) -> Result<Buffer> {
         let lost = || Error::bug("a value of a microbatch is used before it is there");
-        let (b, uses) = held.get_mut(&key).ok_or_else(lost)?;
+        let (value, uses) = held.get_mut(&key).ok_or_else(lost)?;
         *uses -= 1;
         if *uses > 0 {
-            return Ok(b.clone());
+            return value.get();
         }
-        held.remove(&key).map(|(b, _)| b).ok_or_else(lost)
+        held.remove(&key).ok_or_else(lost).and_then(|(mut value, _)| value.get())
     }
     /// The part of a microbatch.
     fn taken(&self, whole: &Buffer, dim: usize, micro: usize, ty: &Type) -> Result<Buffer> {

@@ -17,10 +17,10 @@ pub use wire::Wire;
 use crate::rules::f64s;
 use crate::{Combine, Error, ErrorKind, Result, Tensor, axis, effects};
 use ir::{
-    Alone, AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Effect, Grad, GradCall, Literal, Meaning, Op, Peers,
-    PeersHandle, Shape, Type, Types, Value,
+    Alone, AttrKind, Attrs, Batch, BatchCall, Bytes, Call, Case, DType, Effect, Grad, GradCall, Literal, Meaning, Op,
+    Peers, PeersHandle, Pending, Shape, Type, Types, Value,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The rows of this module.
 pub const ROWS: &[&Op] = &[
@@ -201,6 +201,20 @@ static RECV: Op = row(
     || echoed(&[1.0, 2.0]),
 );
 
+/// A value that is received while the caller goes on.
+pub struct Arriving {
+    pending: Box<dyn Pending>,
+    value: Arc<OnceLock<Literal>>,
+}
+
+impl Arriving {
+    /// The value, once it is there.
+    pub fn wait(mut self) -> Result<Literal> {
+        self.pending.wait()?;
+        self.value.get().cloned().ok_or_else(|| Error::bug("recv gives one value"))
+    }
+}
+
 /// Ranks that exchange tensors.
 #[derive(Clone, Debug)]
 pub struct Ranks(pub PeersHandle);
@@ -297,15 +311,34 @@ impl Ranks {
     pub fn send_value(&self, x: &Literal, to: usize) -> Result<()> {
         let (ty, attrs) = (Type::new(x.dtype(), x.shape().clone()), Attrs::new().with("peer", to as i64));
         let call = Call { types: &[ty], attrs: &attrs };
-        self.0.0.run(SEND.name, &call, std::slice::from_ref(x)).map(|_| ()).map_err(|e| e.in_op(SEND.name))
+        let done = self.0.0.run_over(SEND.name, &call, Some(x.bytes()), &mut []).and_then(|is_done| match is_done {
+            true => Ok(()),
+            false => self.0.0.run(SEND.name, &call, std::slice::from_ref(x)).map(drop),
+        });
+        done.map_err(|e| e.in_op(SEND.name))
     }
     /// Receives a value from rank `from`, now.
     pub fn receive_value(&self, ty: &Type, from: usize) -> Result<Literal> {
         let attrs = Attrs::new().with("peer", from as i64);
         let call = Call { types: std::slice::from_ref(ty), attrs: &attrs };
-        let room = Literal::zeros(ty.dtype, ty.shape.clone());
-        let mut got = self.0.0.run(RECV.name, &call, &[room]).map_err(|e| e.in_op(RECV.name))?;
-        got.pop().ok_or_else(|| Error::bug("recv gives one value"))
+        let mut bytes = Bytes::any(ty.bytes());
+        let got = self.0.0.run_over(RECV.name, &call, None, bytes.as_mut()).and_then(|is_done| {
+            let room = Literal::from_buffer(ty.dtype, ty.shape.clone(), Arc::new(bytes));
+            if is_done { Ok(vec![room]) } else { self.0.0.run(RECV.name, &call, &[room]) }
+        });
+        got.map_err(|e| e.in_op(RECV.name))?.pop().ok_or_else(|| Error::bug("recv gives one value"))
+    }
+    /// Sends a value to rank `to` while the caller goes on, after all exchanges that were started before.
+    pub fn begin_send(&self, x: Literal, to: usize) -> Box<dyn Pending> {
+        let ranks = self.clone();
+        self.0.0.start(Box::new(move || ranks.send_value(&x, to)))
+    }
+    /// Receives a value from rank `from` while the caller goes on, after all exchanges that were started before.
+    pub fn begin_receive(&self, ty: Type, from: usize) -> Arriving {
+        let (ranks, value) = (self.clone(), Arc::new(OnceLock::new()));
+        let into = value.clone();
+        let job = move || ranks.receive_value(&ty, from).map(|got| drop(into.set(got)));
+        Arriving { pending: self.0.0.start(Box::new(job)), value }
     }
     /// The value of rank `root`, now; the others bring one of its type.
     pub fn broadcast_value(&self, x: &Literal, root: usize) -> Result<Literal> {
