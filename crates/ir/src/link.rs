@@ -1,12 +1,12 @@
 //! What a build links.
 //!
 //! A program made for one model needs few kernels, loops and element types. Its build names them in the environment
-//! variable `TALWEG_LINK`, separated by `;`: element types (`f32`), ops with a kernel (`conv`), loops by their text
+//! variable `TALWEG_LINKED`, separated by `;`: element types (`f32`), ops with a kernel (`conv`), loops by their text
 //! (`exp({0})`), instruction sets (`avx2`). The compiler leaves out the rest, because [`is_linked`] is a constant.
 //! A build without the variable links everything. `talweg build` writes the list.
 
 /// What is named, if anything is.
-const NAMED: Option<&str> = option_env!("TALWEG_LINK");
+const NAMED: Option<&str> = option_env!("TALWEG_LINKED");
 
 /// Whether this build links everything: it is made for any model.
 pub const IS_GENERAL: bool = NAMED.is_none();
@@ -51,7 +51,7 @@ const fn is_among(names: &[u8], what: &[u8]) -> bool {
 /// Always: the list of the build is wrong.
 #[cold]
 pub fn unlinked(what: &str) -> ! {
-    panic!("{what} is not linked into this program: TALWEG_LINK does not name it")
+    panic!("{what} is not linked into this program: see TALWEG_LINKED of its build")
 }
 
 #[cfg(test)]

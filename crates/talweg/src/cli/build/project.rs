@@ -132,7 +132,7 @@ impl Project {
     }
 
     fn config(&self) -> String {
-        let mut text = format!("[env]\nTALWEG_LINK = {:?}\n", self.link);
+        let mut text = format!("[env]\nTALWEG_LINKED = {:?}\n", self.link);
         let t = &self.triple;
         let mut flags = Vec::new();
         if self.kind == Kind::Wasm {
