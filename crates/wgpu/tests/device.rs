@@ -130,6 +130,22 @@ fn networks_train() {
     compare(losses("wgpu:0", &cnn("wgpu:0"), &start), losses("cpu", &cnn("cpu"), &start));
 }
 
+/// Angles whose multiples of π/2 have more digits than an `f32`.
+#[test]
+fn angles_have_any_size() {
+    if adapter().is_none() {
+        return;
+    }
+    let angles = [8192.5f32, -1e5, 4294967296.0, -1.5e20, f32::MAX];
+    let x = Tensor::from(angles).to("wgpu:0");
+    for (y, f) in [(x.sin(), f64::sin as fn(f64) -> f64), (x.cos(), f64::cos), (x.tan(), f64::tan)] {
+        for (got, angle) in y.literal().unwrap().to_f64().into_iter().zip(angles) {
+            let want = f(angle.into());
+            assert!((got - want).abs() <= 2e-6 * want.abs().max(1.0), "{got}, not {want}, for {angle}");
+        }
+    }
+}
+
 /// Attention over several tiles of queries and keys, with heads that share keys, in every kind of hiding.
 #[test]
 fn attention_walks_tiles() {

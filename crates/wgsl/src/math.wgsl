@@ -132,8 +132,48 @@ fn atanh_f(x: f32) -> f32 {
   if (a == 1.0) { return copysign_f(inf_f(), x); }
   return copysign_f(0.5 * log1p_f(2.0 * a / (1.0 - a)), x);
 }
+// Bits of a quarter of 2/pi, 32 at a time.
+fn two_over_pi(i: u32) -> u32 {
+  switch i {
+    case 1u: { return 0x28be60dbu; }
+    case 2u: { return 0x9391054au; }
+    case 3u: { return 0x7f09d5f4u; }
+    case 4u: { return 0x7d4d3770u; }
+    case 5u: { return 0x36d8a566u; }
+    case 6u: { return 0x4f10e410u; }
+    default: { return 0u; }
+  }
+}
+// Bits of 2/pi from bit e on that matter for an angle of e bits before the point.
+fn two_over_pi_from(e: u32, i: u32) -> u32 {
+  let high = two_over_pi((e >> 5u) + i);
+  if ((e & 31u) == 0u) { return high; }
+  return (high << (e & 31u)) | (two_over_pi((e >> 5u) + i + 1u) >> (32u - (e & 31u)));
+}
+// An angle of any size: its product with 2/pi in 64 bits, of which two are the quadrant.
+fn reduced_large_angle(x: f32) -> vec2<f32> {
+  let bits = bitcast<u32>(x);
+  let e = ((bits >> 23u) & 255u) - 126u;
+  let m = (bits << 8u) | 0x80000000u;
+  let low = wide_mul(m, two_over_pi_from(e, 2u));
+  let middle = wide_mul(m, two_over_pi_from(e, 1u));
+  let high = m * two_over_pi_from(e, 0u);
+  var p = add_l(middle, vec2<u32>(low.y, 0u));
+  p.y = p.y + high;
+  var q = p.y >> 30u;
+  p.y = p.y & 0x3fffffffu;
+  if (p.y >= 0x20000000u) {
+    p.y = p.y | 0xc0000000u;
+    q = q + 1u;
+  }
+  let r = f_of_l(p) * 3.4061215800865545e-19;
+  let n = f32(q & 3u);
+  if (x < 0.0) { return vec2<f32>(-r, -n); }
+  return vec2<f32>(r, n);
+}
 // The quadrant of an angle in y, what is left in x.
 fn reduced_angle(x: f32) -> vec2<f32> {
+  if (abs(x) > 8192.0) { return reduced_large_angle(x); }
   let n = round(x * 0.63661977);
   var r = x - n * 1.5703125;
   r = r - n * 4.837512969970703e-4;
