@@ -13,6 +13,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -140,7 +141,8 @@ fn end(o: &Options, all: &mut [Process]) -> bool {
     for process in all {
         is_drained &= loop {
             match process.child.try_wait() {
-                Ok(Some(status)) => break status.success(),
+                // One that has just been started ends by the signal itself: it has no request yet.
+                Ok(Some(status)) => break status.success() || status.signal() == Some(Signal::TERM.as_raw()),
                 Ok(None) if Instant::now() < limit => std::thread::sleep(PATROL),
                 _ => {
                     process.signal(Signal::KILL);
