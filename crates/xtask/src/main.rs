@@ -9,6 +9,7 @@ mod prose;
 mod python;
 mod tidy;
 
+use ci::Report;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci [--strict] | book | doc | deny | package | python | tidy | fmt";
@@ -19,11 +20,11 @@ fn main() -> ExitCode {
     let done = match args[..] {
         ["ci"] => ci::run(false),
         ["ci", "--strict"] => ci::run(true),
-        ["doc"] => ci::doc(),
-        ["deny"] => ci::deny(&mut Vec::new()),
-        ["package"] => ci::package(),
+        ["doc"] => ci::doc(&Report::default()),
+        ["deny"] => ci::deny(&Report::default()),
+        ["package"] => ci::package(&Report::default()),
         ["book"] => book::build(),
-        ["python"] => python::check().map(|_| ()),
+        ["python"] => python::check(&Report::default()),
         ["tidy"] => tidy::check(),
         ["fmt"] => ci::rewrite(),
         _ => Err(USAGE.to_string()),

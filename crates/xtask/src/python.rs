@@ -1,7 +1,7 @@
 //! The Python package in CI: the extension that the Rust tests have built, put beside the package's
 //! files, tested in a virtual environment of its own.
 
-use crate::ci::retried;
+use crate::ci::Report;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,9 @@ use std::time::Instant;
 /// What the tests need beside the package.
 const PACKAGES: &[&str] = &["numpy>=1.26", "pytest>=8", "mypy>=1.11"];
 
-/// Runs the Python tests and examples. Tests that fail are run once more; returns whether they passed then.
-pub fn check() -> Result<Option<String>, String> {
+/// Runs the Python tests and examples. Tests that fail are run once more.
+pub fn check(report: &Report) -> Result<(), String> {
     println!("== python");
-    let start = Instant::now();
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
     let python = environment(&target.join("python-venv"), PACKAGES)?;
     // Programs that tests start run in folders of their own.
@@ -30,14 +29,16 @@ pub fn check() -> Result<Option<String>, String> {
         let status = command(&args).status().map_err(|e| format!("{}: {e}", python.display()))?;
         Ok(status.success())
     };
-    let mut flaky = None;
+    let start = Instant::now();
     if !pytest(&["--cache-clear"])? {
         println!("== python: failures, once more");
         if !pytest(&["--last-failed"])? {
             return Err("pytest python/tests failed".to_string());
         }
-        flaky = Some("python/tests".to_string());
+        report.flaky("python/tests");
     }
+    report.took("python tests", start);
+    let start = Instant::now();
     let mut examples: Vec<PathBuf> = list(Path::new("python/examples"))?;
     examples.retain(|p| p.extension().is_some_and(|e| e == "py"));
     examples.sort();
@@ -48,21 +49,21 @@ pub fn check() -> Result<Option<String>, String> {
         let halves: Vec<_> = examples.chunks(half).map(run).collect();
         halves.into_iter().try_for_each(|h| h.join().unwrap_or_else(|_| Err("a thread panicked".into())))
     })?;
-    println!("== python: {:.0} s", start.elapsed().as_secs_f64());
-    Ok(flaky)
+    report.took("python examples", start);
+    Ok(())
 }
 
 /// A library of others that tests compare with or talk to, in its own environment.
-pub struct Peer {
+struct Peer {
     /// What is tested.
-    pub what: &'static str,
+    what: &'static str,
     venv: &'static str,
     packages: &'static [&'static str],
     tests: &'static [&'static str],
 }
 
 /// Every peer of the Python tests; the other tests have run with the rest.
-pub const PEERS: &[Peer] = &[
+const PEERS: &[Peer] = &[
     Peer {
         what: "clients of the inference server",
         venv: "clients-venv",
@@ -90,18 +91,25 @@ pub const PEERS: &[Peer] = &[
     },
 ];
 
-/// Runs the tests with a peer; the inner error says that it cannot be installed.
-pub fn peer(peer: &Peer, flaky: &mut Vec<String>) -> Result<Result<(), String>, String> {
+/// Runs the tests with every peer that can be installed.
+pub fn peers(report: &Report) -> Result<(), String> {
+    PEERS.iter().try_for_each(|p| peer(report, p))
+}
+
+fn peer(report: &Report, peer: &Peer) -> Result<(), String> {
     println!("== {}", peer.what);
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
     let python = match environment(&target.join(peer.venv), peer.packages) {
         Ok(python) => python,
-        Err(e) => return Ok(Err(e)),
+        Err(e) => {
+            report.skip(peer.what, &e);
+            return Ok(());
+        }
     };
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     tests.args(peer.tests.iter().map(|f| format!("python/tests/{f}"))).env("PYTHONPATH", target.join("python"));
-    retried(peer.what, &mut tests, flaky).map(Ok)
+    report.retried(peer.what, &mut tests)
 }
 
 /// Runs examples one after the other; the words of one that fails are its error.

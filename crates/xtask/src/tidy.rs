@@ -11,7 +11,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("ir", &[], &[]),
     ("passes", &["ir"], &["ops", "runtime"]),
     ("runtime", &["ir", "passes"], &[]),
-    ("cpu", &["ir", "passes", "runtime"], &["ops"]),
+    ("fft", &[], &[]),
+    ("cpu", &["fft", "ir", "passes", "runtime"], &["ops"]),
     ("cuda", &["ir", "passes", "runtime"], &["ops", "testkit"]),
     ("wgsl", &["ir", "passes", "runtime"], &["ops"]),
     ("wgpu", &["ir", "passes", "runtime", "wgsl", "wgpu"], &["ops"]), // its library has its name
