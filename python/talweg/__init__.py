@@ -58,6 +58,7 @@ from .errors import (
     Error,
     FeedError,
     FileError,
+    FileMissingError,
     FormatError,
     GradientError,
     InternalError,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from . import _native
 from ._calls import call_error
 from ._native import Tensor
-from .errors import ArgumentError, DTypeError, Error, InternalError, NameMissingError, OutOfRangeError
+from .errors import ArgumentError, DTypeError, Error, FileError, FileMissingError, InternalError, NameMissingError, OutOfRangeError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -32,6 +32,13 @@ def value_error(what: str) -> ArgumentError:
 def key_error(what: str) -> NameMissingError:
     """The exception for a name that is missing or unknown, with the line of the program."""
     return NameMissingError(_native.located(what))
+
+
+def file_error(what: str, e: OSError) -> FileError:
+    """The exception for a file that cannot be read or written, with the line of the program."""
+    ours = (FileMissingError if isinstance(e, FileNotFoundError) else FileError)(_native.located(what))
+    ours.errno = e.errno
+    return ours
 
 
 def warn(what):

@@ -88,7 +88,7 @@ _ABSENT: list[tuple[str, str]] = [
      r"factory_common_args|common_notes|factory_kwargs|common_types|assert_int_or_pair|boolean_dispatch|\w*torch_function\w*|"
      r"reproducibility_notes|sparse_support_notes|tf32_notes|EPOCH_DEPRECATION_WARNING|GRID_SAMPLE_\w+|ScalingType|SwizzleType)", _HELPER),
     (r"torch\.linalg\.ldl_\w+", "there is no LDLᵀ factorization: use `linalg.cholesky` for positive definite matrices, `linalg.lu_factor` for others"),
-    (r"torch\.linalg\.LinAlgError", "a singular matrix returns infinities or NaN; `linalg.inv_ex` and relatives report it; errors are `tw.Error`"),
+    (r"torch\.linalg\.LinAlgError", "a singular matrix is a `tw.Error` when the result is read; `linalg.inv_ex`, `solve_ex` and `cholesky_ex` report it instead"),
     (r"torch\.nn\.functional\.(scaled_\w+|grouped_mm)", "fp8 GEMMs are `Tensor.scaled_matmul` and `tw.autocast('float8')`"),
     (r"torch\.nn\.functional\.adaptive_max_pool\dd_with_indices", "call `adaptive_max_pool` with `return_indices=True`"),
     (r"torch\.nn\.functional\.grad|torch\.nn\.grad", "use `tw.grad` or `backward()` of the convolution"),

@@ -6,8 +6,8 @@ import os
 import warnings
 
 from . import _native
-from ._checked import type_error, value_error
-from .errors import FileError, FormatError
+from ._checked import file_error, type_error, value_error
+from .errors import FormatError
 
 
 def from_torch(module, example=None, kwargs=None, *, dynamic_shapes=None):
@@ -106,7 +106,7 @@ def _exported(f):
             with open(f, "rb") as file:
                 f = file.read()
         except OSError as e:
-            raise FileError(_native.located(f"from_jax: cannot read {f}: {e.strerror or e}")) from None
+            raise file_error(f"from_jax: cannot read {f}: {e.strerror or e}", e) from None
     elif hasattr(f, "read"):
         f = f.read()
     if not isinstance(f, (bytes, bytearray, memoryview)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING
 
 from . import _native
@@ -28,12 +29,38 @@ class _Grad:
         _native.set_grad_enabled(self._before.pop())
 
     def __call__(self, f):
+        if inspect.isgeneratorfunction(f):
+
+            @functools.wraps(f)
+            def parts(*args, **kwargs):
+                return (yield from self._resumed(f(*args, **kwargs)))
+
+            return parts
+
         @functools.wraps(f)
         def inside(*args, **kwargs):
             with _Grad(self._on):
                 return f(*args, **kwargs)
 
         return inside
+
+    def _resumed(self, generator):
+        """The generator, which runs in the scope while what it yields is used outside of it."""
+        resume, value = generator.send, None
+        while True:
+            try:
+                with _Grad(self._on):
+                    made = resume(value)
+            except StopIteration as end:
+                return end.value
+            try:
+                resume, value = generator.send, (yield made)
+            except GeneratorExit:
+                with _Grad(self._on):
+                    generator.close()
+                raise
+            except BaseException as e:
+                resume, value = generator.throw, e
 
 
 def no_grad(f: Callable[..., Any] | None = None) -> Any:

@@ -56,6 +56,10 @@ class FileError(Error, OSError):
     """A file that cannot be read or written."""
 
 
+class FileMissingError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
 class PeerLostError(Error, ConnectionError):
     """Another process of the job is gone, or what only it knew."""
 

@@ -27,6 +27,7 @@ from .errors import (
     Error as Error,
     FeedError as FeedError,
     FileError as FileError,
+    FileMissingError as FileMissingError,
     FormatError as FormatError,
     GradientError as GradientError,
     InternalError as InternalError,

@@ -1,4 +1,4 @@
-//! NumPy's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
+//! PyTorch's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
 
 use crate::convert::{Other, type_name};
 use crate::error::{exception, index_error, type_error};
@@ -31,6 +31,10 @@ fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
     }
     if let Some(t) = exchange::tensor_of(p, None)? {
         let dtype = t.dtype().unwrap_or(DType::I64);
+        if dtype == DType::U8 {
+            let e = "an index of uint8 is a mask in PyTorch and a list of places elsewhere: write x[i.bool()] or x[i.long()]";
+            return Err(index_error(e));
+        }
         if dtype == DType::Bool || dtype.is_int() {
             return Ok(Index::Tensor(t));
         }
@@ -51,6 +55,33 @@ fn parts(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
     }
 }
 
+/// PyTorch's order of integers beside lists of indices: integers select first, so that `x[0, :, [1, 2]]` is
+/// `x[0][:, [1, 2]]`, where NumPy puts the dimension of the list to the front. The two indices to apply, if that differs.
+fn selected_first(parts: &[Index]) -> Option<[Vec<Index>; 2]> {
+    let is_one = |p: &Index| match p {
+        Index::At(_) => true,
+        Index::Tensor(t) => t.rank() == Ok(0) && t.dtype().is_ok_and(|d| d != DType::Bool),
+        _ => false,
+    };
+    let is_list = |p: &Index| matches!(p, Index::Tensor(_)) && !is_one(p);
+    let places: Vec<usize> = (0..parts.len()).filter(|&k| is_one(&parts[k]) || is_list(&parts[k])).collect();
+    let is_apart = places.windows(2).any(|w| w[1] != w[0] + 1);
+    if !is_apart || !parts.iter().any(is_one) || !parts.iter().any(is_list) {
+        return None;
+    }
+    let axes = |p: &Index| match p {
+        Index::NewAxis => 0,
+        Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool) => t.rank().unwrap_or(0),
+        _ => 1,
+    };
+    let whole = |p: &Index| match p {
+        p if is_one(p) || matches!(p, Index::Ellipsis) => vec![p.clone()],
+        p => vec![Index::slice(None, None, 1); axes(p)],
+    };
+    let first = parts.iter().flat_map(whole).collect();
+    Some([first, parts.iter().filter(|p| !is_one(p)).cloned().collect()])
+}
+
 #[pymethods]
 impl PyTensor {
     fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
@@ -59,7 +90,12 @@ impl PyTensor {
         let site = here(py);
         // A mask is computed at once; that must not hold the interpreter.
         let has_mask = parts.iter().any(|p| matches!(p, Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool)));
-        let read = || site.scope(|| t.index(&parts));
+        let read = || {
+            site.scope(|| match selected_first(&parts) {
+                Some([first, rest]) => t.index(&first).index(&rest),
+                None => t.index(&parts),
+            })
+        };
         let y = if has_mask { py.detach(read) } else { read() };
         if let Some(e) = y.error() {
             return Err(exception(py, e));
@@ -79,7 +115,11 @@ impl PyTensor {
             }
         }
         let value = value.extract::<Other>()?;
-        let y = py.detach(|| site.scope(|| t.index_put(parts, value)));
+        let write = || match selected_first(&parts) {
+            Some([first, rest]) => t.index_put(&*first, t.index(&first).index_put(&*rest, value)),
+            None => t.index_put(&*parts, value),
+        };
+        let y = py.detach(|| site.scope(write));
         self.change(py, y)
     }
 }

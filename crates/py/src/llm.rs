@@ -41,12 +41,15 @@ impl PyLanguageModel {
             if let Some(folder) = lora {
                 model.load_lora(folder)?;
             }
+            model.set_reach(length)?;
             let evaluator = Evaluator::new(model.decoder.clone());
             let options =
                 Options { sequences_max: sequences.max(1), length_max: length, cache_bytes, ..Options::default() };
             let mut engine = Engine::new(Arc::new(model), options)?;
             if let Some(path) = draft {
-                engine.set_draft_model(Arc::new(LanguageModel::load(path)?), options)?;
+                let mut draft = LanguageModel::load(path)?;
+                draft.set_reach(length)?;
+                engine.set_draft_model(Arc::new(draft), options)?;
             }
             let handle = Handle::of(engine, usize::MAX)?;
             Ok(PyLanguageModel { handle, evaluator })
@@ -105,6 +108,9 @@ impl PyLanguageModel {
         let (presence_penalty, frequency_penalty) = penalties;
         let (ignore_eos, min_tokens, priority, draft, shows_special) = rules;
         let (logit_bias, allowed_tokens, words) = limits;
+        let seconds =
+            |s| Duration::try_from_secs_f64(s).map_err(|_| value_error(&format!("timeout is {s} s, which is no time")));
+        let timeout = timeout.map(seconds).transpose()?;
         let model = self.handle.model();
         let bad_words = model.tokenizer.words(&words).or_raise(py)?;
         let guide = match constraint {
@@ -140,7 +146,7 @@ impl PyLanguageModel {
             draft,
             guide,
             shows_special,
-            timeout: timeout.and_then(|s| Duration::try_from_secs_f64(s).ok()),
+            timeout,
             ..Generation::default()
         };
         Ok(PyEvents(Mutex::new(Some(self.handle.generate(generation).or_raise(py)?))))
@@ -210,6 +216,23 @@ impl PyEncoder {
     }
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
         self.0.encode(text).or_raise(py)
+    }
+    /// Whether it scores pairs of texts.
+    #[getter]
+    fn is_cross_encoder(&self) -> bool {
+        self.0.is_cross_encoder()
+    }
+    /// The score of each pair of texts, cut to `length` tokens if it is stated.
+    fn score(
+        &self,
+        py: Python<'_>,
+        pairs: Vec<(String, String)>,
+        length: Option<usize>,
+        is_raw: bool,
+    ) -> PyResult<Vec<f32>> {
+        let encode = |(a, b): &(String, String)| self.0.encode_pair(a, b, length);
+        let score = || self.0.score(&pairs.iter().map(encode).collect::<ir::Result<Vec<_>>>()?, is_raw);
+        py.detach(score).or_raise(py)
     }
     /// The embedding of each text, of length one.
     fn embed(&self, py: Python<'_>, texts: Vec<Vec<u32>>) -> PyResult<Vec<Vec<f32>>> {

@@ -22,9 +22,9 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _native
-from .._checked import checked, type_error, value_error
+from .._checked import checked, file_error, type_error, value_error
 from .._native import Tensor
-from ..errors import DeviceError, Error, FileError, FormatError
+from ..errors import DeviceError, Error, FormatError
 from . import pt, write as _write
 
 # The tensor that holds the form of what was saved, as JSON, where that is not a plain dict of tensors.
@@ -257,7 +257,7 @@ def _replace(path: str, fill: Callable[[IO[bytes]], None]) -> None:
     try:
         file = tempfile.NamedTemporaryFile(dir=folder, prefix=f".{os.path.basename(path)}.", delete=False)
     except OSError as e:
-        raise FileError(_native.located(f"save: cannot write {path}: {e.strerror}")) from None
+        raise file_error(f"save: cannot write {path}: {e.strerror}", e) from None
     try:
         with file:
             fill(file)
@@ -270,7 +270,7 @@ def _replace(path: str, fill: Callable[[IO[bytes]], None]) -> None:
     except BaseException as e:
         os.unlink(file.name)
         if isinstance(e, OSError) and not isinstance(e, Error):
-            raise FileError(_native.located(f"save: cannot write {path}: {e.strerror}")) from None
+            raise file_error(f"save: cannot write {path}: {e.strerror}", e) from None
         raise
 
 
@@ -339,7 +339,7 @@ def load(
         with open(path, "rb") as file:
             whole = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as e:
-        raise FileError(_native.located(f"load: cannot read {path}: {e.strerror or e}")) from None
+        raise file_error(f"load: cannot read {path}: {e.strerror or e}", e) from None
     return _loaded(memoryview(whole), path, place, bool(mmap), path)
 
 
@@ -433,7 +433,7 @@ def from_file(filename: str | os.PathLike[str], shared: bool | None = None, size
             length = os.fstat(file.fileno()).st_size
             whole = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_READ) if length else b""
     except OSError as e:
-        raise FileError(_native.located(f"from_file: cannot read {path}: {e.strerror or e}")) from None
+        raise file_error(f"from_file: cannot read {path}: {e.strerror or e}", e) from None
     if size < 1:
         return _native.zeros(0, dtype=dtype)
     return frombuffer(whole, dtype=dtype, count=size)

@@ -9,8 +9,8 @@ import operator
 import zipfile
 
 from .. import _native
-from .._checked import value_error
-from ..errors import FileError, FormatError
+from .._checked import file_error, value_error
+from ..errors import FormatError
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .._aten import RANDOM, ROWS, Unsupported
@@ -46,7 +46,7 @@ class _Archive:
         except zipfile.BadZipFile as e:
             _fail(f"no zip file: {e}")
         except OSError as e:
-            raise FileError(_native.located(f"from_torch: cannot read {file}: {e.strerror or e}")) from None
+            raise file_error(f"from_torch: cannot read {file}: {e.strerror or e}", e) from None
         infos = self.zip.infolist()
         if len(infos) > _ENTRIES_MAX:
             _fail(f"{len(infos)} entries are more than {_ENTRIES_MAX}")

@@ -310,6 +310,10 @@ def multinomial(input: "Tensor", num_samples: int, replacement: bool = False, *,
         raise value_error(f"multinomial: expected one or two dimensions of weights, not {input.ndim}")
     if not replacement and num_samples > input.shape[-1]:
         raise value_error(f"multinomial: {num_samples} of {input.shape[-1]} cannot be drawn without replacement")
+    if not input.is_symbolic:
+        total = ops.sum(input, -1)
+        if not bool(((input >= 0).all(-1) & total.isfinite() & (total > 0)).all()):
+            raise value_error("multinomial: weights must be finite and at least 0, and some of each row greater than 0")
     weights = ops.log(input)
     with from_generator(generator):
         shape = (*input.shape[:-1], num_samples, input.shape[-1]) if replacement else tuple(input.shape)

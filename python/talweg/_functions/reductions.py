@@ -1,14 +1,15 @@
 """Sums, extrema, moments and norms along dimensions, and their running forms."""
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _ops as ops, return_types as types
 from .._checked import type_error, value_error
-from .register import public
 from .._native import Tensor
+from .register import public
 
 if TYPE_CHECKING:
     from .. import DTypeLike
@@ -24,10 +25,15 @@ def whole(dim: Any, input: Any) -> Any:
     return None if input.ndim == 0 and dim in (0, -1, (0,), (-1,), [0], [-1]) else dim
 
 
+def signed(result: Any) -> Any:
+    """A sum or product of unsigned integers as PyTorch has it: int64, where the ops say uint64 as the standard does."""
+    return result.astype("int64") if result.dtype.name == "uint64" else result
+
+
 def _typed(op: Any, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """A reduction computed and returned in a type."""
     if dtype is None:
-        return op(input, whole(dim, input), keepdim)
+        return signed(op(input, whole(dim, input), keepdim))
     return op(input.astype(dtype), whole(dim, input), keepdim).astype(dtype)
 
 
@@ -39,6 +45,16 @@ def sum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTyp
     tensor([4, 6])
     """
     return _typed(ops.sum, input, dim, keepdim, dtype)
+
+
+@functools.wraps(Tensor.sum)
+def _sum(self: "Tensor", *args: Any, **kwargs: Any) -> Any:
+    # The native method with one question more: it is called often.
+    return signed(_native_sum(self, *args, **kwargs))
+
+
+_native_sum = Tensor.sum
+setattr(Tensor, "sum", _sum)
 
 
 @public
@@ -316,7 +332,7 @@ def cumsum(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "T
     >>> tw.cumsum(tw.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return ops.cumsum(input, dim) if dtype is None else ops.cumsum(input.astype(dtype), dim).astype(dtype)
+    return signed(ops.cumsum(input, dim)) if dtype is None else ops.cumsum(input.astype(dtype), dim).astype(dtype)
 
 
 @public
@@ -326,7 +342,7 @@ def cumprod(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "
     >>> tw.cumprod(tw.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    return ops.cumprod(input, dim) if dtype is None else ops.cumprod(input.astype(dtype), dim).astype(dtype)
+    return signed(ops.cumprod(input, dim)) if dtype is None else ops.cumprod(input.astype(dtype), dim).astype(dtype)
 
 
 @public

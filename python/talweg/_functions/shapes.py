@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -193,15 +194,34 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> "tuple[Tensor, ...]":
 
 
 @public(method=False)
-def einsum(equation: str, *operands: Any) -> "Tensor":
-    """Einstein's summation.
+def einsum(equation: Any, *operands: Any) -> "Tensor":
+    """Einstein's summation: an equation and operands, or each operand followed by the numbers of its dimensions, and
+    those of the result at the end.
 
     >>> tw.einsum("ij,j->i", tw.tensor([[1.0, 2.0]]), tw.tensor([3.0, 4.0]))
     tensor([11.])
+    >>> tw.einsum(tw.tensor([[1.0, 2.0]]), [0, 1], tw.tensor([3.0, 4.0]), [1], [0])
+    tensor([11.])
     """
+    if not isinstance(equation, str):
+        return _einsum_by_numbers([equation, *operands])
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     return ops.einsum(equation, list(operands))
+
+
+def _einsum_by_numbers(parts: list[Any]) -> "Tensor":
+    def letters(numbers: Any) -> str:
+        if not isinstance(numbers, (list, tuple)):
+            raise type_error(f"einsum: after an operand comes the list of its dimensions' numbers, not {type(numbers).__name__}")
+        for n in numbers:
+            if n is not ... and not (isinstance(n, int) and 0 <= n < 52):
+                raise value_error(f"einsum: a dimension's number is 0 to 51, or ..., not {n!r}")
+        return "".join("..." if n is ... else string.ascii_letters[n] for n in numbers)
+
+    terms = ",".join(letters(numbers) for numbers in parts[1::2])
+    result = f"->{letters(parts[-1])}" if len(parts) % 2 else ""
+    return ops.einsum(terms + result, parts[: len(parts) - len(parts) % 2 : 2])
 
 
 @public(method=False)

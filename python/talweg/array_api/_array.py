@@ -10,6 +10,13 @@ _BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift lt le g
 _UNARY = "neg pos abs invert".split()
 
 
+def _places(key):
+    """An index in which arrays of uint8 are places, as those of other integers."""
+    if isinstance(key, tuple):
+        return tuple(map(_places, key))
+    return key.astype("int64") if isinstance(key, Tensor) and key.dtype.name == "uint8" else key
+
+
 class Array(Tensor):
     """A tensor that the functions of this namespace return.
 
@@ -22,7 +29,10 @@ class Array(Tensor):
     """
 
     def __getitem__(self, key: Any) -> Any:
-        return standard(Tensor.__getitem__(self, key))
+        return standard(Tensor.__getitem__(self, _places(key)))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        Tensor.__setitem__(self, _places(key), value)
 
     @property
     def T(self) -> Any:

@@ -22,7 +22,8 @@ def _set(on):
 
 class set_detect_anomaly:
     """Raises ``NumericsError`` at the first NaN or infinity that is computed, forward or backward, and names the op and
-    its line; at once, and as a scope until its end. It slows programs down.
+    its line; at once, and as a scope until its end. It slows programs down. What a scope only prepares is not checked:
+    read the loss or a gradient in it.
 
     >>> with tw.autograd.set_detect_anomaly(True):
     ...     tw.ones(2).log().sum().item()
@@ -42,7 +43,8 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A scope or decorator that raises ``NumericsError`` at the first NaN or infinity that is computed in it.
+    """A scope or decorator that raises ``NumericsError`` at the first NaN or infinity that is computed in it. ``backward``
+    only prepares gradients: read one, or step the optimizer and read the loss, within the scope.
 
     >>> x = tw.tensor(0.0, requires_grad=True)
     >>> with tw.autograd.detect_anomaly():

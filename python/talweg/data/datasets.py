@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from .. import _native
-from .._checked import check, value_error
+from .._checked import check, file_error, value_error
 from .._files import pt
 from .._files.unpickle import Unpickler
 from .._native import Tensor
-from ..errors import FileError, FormatError
+from ..errors import FileError, FileMissingError, FormatError
 from ..utils.data import Dataset
 from .images import read_picture
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
-def _missing(what: str, files: Sequence[str], places: Sequence[Path], source: str) -> FileError:
+def _missing(what: str, files: Sequence[str], places: Sequence[Path], source: str) -> FileMissingError:
     looked = "".join(f"\n  - {p}" for p in places)
-    return FileError(_native.located(f"{what}: {', '.join(files)} not found; nothing is downloaded. Looked in:{looked}\nGet the files from {source}"))
+    return FileMissingError(_native.located(f"{what}: {', '.join(files)} not found; nothing is downloaded. Looked in:{looked}\nGet the files from {source}"))
 
 
 class VisionDataset(Dataset[Any]):
@@ -202,7 +202,7 @@ class DatasetFolder(VisionDataset):
         try:
             self.classes = sorted(e.name for e in os.scandir(root) if e.is_dir())
         except OSError as e:
-            raise FileError(_native.located(f"{type(self).__name__}: cannot list {root}: {e.strerror}")) from None
+            raise file_error(f"{type(self).__name__}: cannot list {root}: {e.strerror}", e) from None
         if not self.classes:
             raise FileError(_native.located(f"{type(self).__name__}: {root} has no folder for a class"))
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
@@ -267,7 +267,7 @@ class CocoCaptions(VisionDataset):
                 captions.setdefault(a["image_id"], []).append(a["caption"])
             files = {i["id"]: i["file_name"] for i in told["images"]}
         except OSError as e:
-            raise FileError(_native.located(f"CocoCaptions: cannot read {annFile}: {e.strerror}")) from None
+            raise file_error(f"CocoCaptions: cannot read {annFile}: {e.strerror}", e) from None
         except (ValueError, KeyError, TypeError) as e:
             raise FormatError(_native.located(f"{annFile}: these are no annotations of captions: {e!r}")) from None
         self.ids = sorted(files)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import _native
-from .._checked import type_error, value_error
+from .._checked import file_error, type_error, value_error
 from .._native import Tensor
-from ..errors import FileError
 from ..utils.data import Dataset
 
 
@@ -39,7 +38,7 @@ def _content(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as e:
-        raise FileError(_native.located(f"cannot read {os.fspath(path)}: {e.strerror}")) from None
+        raise file_error(f"cannot read {os.fspath(path)}: {e.strerror}", e) from None
 
 
 def _pixels(content: bytes, mode: str, name: str) -> Tensor:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _native
-from .._checked import value_error
+from .._checked import file_error, value_error
 from .._native import Tensor
-from ..errors import DeviceError, FileError, FormatError
+from ..errors import DeviceError, FormatError
 from ..utils.data import Dataset
 
 
@@ -36,7 +36,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         with open(path, "rb") as file:
             return file.read().decode()
     except OSError as e:
-        raise FileError(_native.located(f"read_text: cannot read {os.fspath(path)}: {e.strerror}")) from None
+        raise file_error(f"read_text: cannot read {os.fspath(path)}: {e.strerror}", e) from None
     except UnicodeDecodeError as e:
         raise FormatError(_native.located(f"{os.fspath(path)}: expected UTF-8 text, found other bytes at byte {e.start}")) from None
 

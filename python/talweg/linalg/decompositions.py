@@ -1,12 +1,14 @@
 """Factors of matrices: LU, QR, Cholesky, eigenvalues, singular values, reflectors."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _native, _ops
 from .._checked import value_error
 from .._functions.arguments import is_complex, tensor
 from .._native import Tensor
+from ..errors import ArgumentError
 
 __all__ = [
     "CholeskyExResult", "EigResult", "EighResult", "LUFactorExResult", "LUFactorResult", "LUResult", "PolarResult",
@@ -173,13 +175,30 @@ def cholesky(A: Any, *, upper: bool = False) -> Tensor:
 
 
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
-    """The triangular factor, and 0, or 1 for a matrix that is not positive definite, whose factor has NaNs.
+    """The triangular factor, and 0, or 1 for a matrix that is not positive definite, whose factor is NaN.
 
     >>> tw.linalg.cholesky_ex(tw.tensor([[4.0]])).info.item()
     0
     """
-    L = cholesky(A, upper=upper)
+    L = or_nan(lambda A: cholesky(A, upper=upper), tensor(A))
     return CholeskyExResult(L, info_of(L, check_errors, "cholesky_ex: a matrix is not positive definite"))
+
+
+def or_nan(f: Callable[..., Tensor], *matrices: Tensor) -> Tensor:
+    """The result for each matrix; NaN where there is none, which otherwise ends the computation."""
+    result = f(*matrices)
+    if result.is_symbolic:
+        return result
+    try:
+        result.detach().reshape(-1)[:1].tolist()
+        return result
+    except ArgumentError:
+        batch = tuple(result.shape[:-2])
+        if not batch:
+            return matrices[0].new_full(tuple(result.shape), float("nan"))
+        rows = [m.broadcast_to(batch + tuple(m.shape[m.ndim - 2 :])).reshape((-1, *m.shape[m.ndim - 2 :])) for m in matrices]
+        each = [or_nan(f, *parts) for parts in zip(*rows)]
+        return Tensor.stack(each).reshape(result.shape)
 
 
 def info_of(result: Tensor, check_errors: bool, what: str) -> Tensor:

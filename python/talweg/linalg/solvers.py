@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from .. import _native, _ops
 from .._checked import value_error
 from .._functions.arguments import is_complex, tensor
-from .decompositions import adjoint, info_of, permutation
+from .decompositions import adjoint, info_of, or_nan, permutation
 from .norms import tolerance
 from .._native import Tensor
 
@@ -55,7 +55,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InvExResult:
     >>> tw.linalg.inv_ex(tw.tensor([[2.0]])).info.item()
     0
     """
-    inverse = inv(A)
+    inverse = or_nan(inv, tensor(A))
     return InvExResult(inverse, info_of(inverse, check_errors, "inv_ex: a matrix is singular"))
 
 
@@ -86,9 +86,12 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     [[2.0]]
     """
     A, B = tensor(A), tensor(B)
-    X = solve(A, B, left=left)
-    shown = X.unsqueeze(-1) if _is_vector(A, B) else X
-    return SolveExResult(X, info_of(shown, check_errors, "solve_ex: a matrix is singular"))
+    vector = _is_vector(A, B)
+    if vector and not left:
+        raise value_error("solve_ex: with left=False, B must be a matrix")
+    X = or_nan(lambda A, B: solve(A, B, left=left), A, B.unsqueeze(-1) if vector else B)
+    info = info_of(X, check_errors, "solve_ex: a matrix is singular")
+    return SolveExResult(X[..., 0] if vector else X, info)
 
 
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:

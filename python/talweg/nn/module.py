@@ -129,6 +129,8 @@ class Module:
             own["_modules"][name] = None
         elif name in own["_buffers"]:
             self._set_buffer(name, value)
+        elif isinstance(getattr(type(self), name, None), property):  # such as a parametrized tensor
+            object.__setattr__(self, name, value)
         elif isinstance(value, _Buffer) or (isinstance(value, Tensor) and value.is_variable and not value.is_parameter):
             self._forget(name)
             self.register_buffer(name, value, getattr(value, "persistent", True))

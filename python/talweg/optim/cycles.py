@@ -88,8 +88,11 @@ class CyclicLR(LRScheduler):
             self._momentum.set([m - (m - low) * height for low, m in zip(self.base_momentums, self.max_momentums)])
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs)]
 
-    def _closed(self, base, step):
-        return base + (self.max_lrs[self.base_lrs.index(base)] - base) * self._height(step)
+    def _jumped(self):
+        return self.get_lr()  # which sets the momentum as well
+
+    def _closed(self, group, step):
+        return self.base_lrs[group] + (self.max_lrs[group] - self.base_lrs[group]) * self._height(step)
 
     def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_momentum"}
@@ -156,8 +159,11 @@ class OneCycleLR(LRScheduler):
             self._momentum.set([self._at(m, self.last_epoch) for m in self._momentums])
         return [self._at(levels, self.last_epoch) for levels in self._levels]
 
-    def _closed(self, base, step):
-        return self._at(self._levels[0], step)
+    def _jumped(self):
+        return self.get_lr()  # which sets the momentum as well
+
+    def _closed(self, group, step):
+        return self._at(self._levels[group], step)
 
     def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_momentum"}

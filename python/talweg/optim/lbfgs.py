@@ -75,11 +75,17 @@ class LBFGS(Optimizer):
             raise type_error("LBFGS: step needs a function that returns the loss: optimizer.step(closure)")
         for hook in list(self._pre_hooks.values()):
             hook(self, (closure,), {})
-        is_ascending = self.param_groups[0]["maximize"]
-        value = self._native.step((lambda: -closure()) if is_ascending else closure)
+        is_ascending, losses = self.param_groups[0]["maximize"], []
+
+        def evaluated():
+            loss = closure()
+            losses[1:] = [loss]
+            return -loss if is_ascending else loss
+
+        self._native.step(evaluated)
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
-        return _native.tensor(-value if is_ascending else value)
+        return losses[0] if isinstance(losses[0], _native.Tensor) else _native.tensor(losses[0])
 
     @property
     def state(self) -> Any:

@@ -41,8 +41,8 @@ class LambdaLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
 
-    def _closed(self, base, step):
-        return base * self.lr_lambdas[self.base_lrs.index(base)](step)
+    def _closed(self, group, step):
+        return self.base_lrs[group] * self.lr_lambdas[group](step)
 
     def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
@@ -100,8 +100,8 @@ class StepLR(LRScheduler):
             return self._rates()
         return [rate * self.gamma for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return base * self.gamma ** (step // self.step_size)
+    def _closed(self, group, step):
+        return self.base_lrs[group] * self.gamma ** (step // self.step_size)
 
 
 class MultiStepLR(LRScheduler):
@@ -121,8 +121,8 @@ class MultiStepLR(LRScheduler):
         times = self.milestones.count(self.last_epoch)
         return [rate * self.gamma**times for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return base * self.gamma ** bisect.bisect_right(self.milestones, step)
+    def _closed(self, group, step):
+        return self.base_lrs[group] * self.gamma ** bisect.bisect_right(self.milestones, step)
 
 
 class ConstantLR(LRScheduler):
@@ -147,8 +147,8 @@ class ConstantLR(LRScheduler):
             return [rate / self.factor for rate in self._rates()]
         return self._rates()
 
-    def _closed(self, base, step):
-        return base * (self.factor if step < self.total_iters else 1.0)
+    def _closed(self, group, step):
+        return self.base_lrs[group] * (self.factor if step < self.total_iters else 1.0)
 
 
 class LinearLR(LRScheduler):
@@ -180,8 +180,8 @@ class LinearLR(LRScheduler):
         ratio = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
         return [rate * ratio for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return base * self._factor(step)
+    def _closed(self, group, step):
+        return self.base_lrs[group] * self._factor(step)
 
 
 class ExponentialLR(LRScheduler):
@@ -200,8 +200,8 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return self._rates() if self._is_first else [rate * self.gamma for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return base * self.gamma**step
+    def _closed(self, group, step):
+        return self.base_lrs[group] * self.gamma**step
 
 
 class PolynomialLR(LRScheduler):
@@ -223,8 +223,8 @@ class PolynomialLR(LRScheduler):
         ratio = (1 - self.last_epoch / self.total_iters) / (1 - (self.last_epoch - 1) / self.total_iters)
         return [rate * ratio**self.power for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return base * (1 - min(step, self.total_iters) / self.total_iters) ** self.power
+    def _closed(self, group, step):
+        return self.base_lrs[group] * (1 - min(step, self.total_iters) / self.total_iters) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -247,15 +247,15 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_first and step <= 0:
             return self._rates()
         if self._step_count == 1 and step > 0:
-            return [self._closed(base, step) for base in self.base_lrs]
+            return [self._closed(g, step) for g in range(len(self.base_lrs))]
         if (step - 1 - n) % (2 * n) == 0:
             turn = (1 - math.cos(math.pi / n)) / 2
             return [rate + (base - self.eta_min) * turn for base, rate in zip(self.base_lrs, self._rates())]
         ratio = (1 + math.cos(math.pi * step / n)) / (1 + math.cos(math.pi * (step - 1) / n))
         return [ratio * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
 
-    def _closed(self, base, step):
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
+    def _closed(self, group, step):
+        return self.eta_min + (self.base_lrs[group] - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -282,12 +282,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             step, length = step - length, length * self.T_mult
         return step, length
 
-    def _closed(self, base, step):
+    def _closed(self, group, step):
         at, length = self._place(step)
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * at / length)) / 2
+        return self.eta_min + (self.base_lrs[group] - self.eta_min) * (1 + math.cos(math.pi * at / length)) / 2
 
     def get_lr(self) -> list[float]:
-        return [self._closed(base, max(self.last_epoch, 0)) for base in self.base_lrs]
+        return [self._closed(g, max(self.last_epoch, 0)) for g in range(len(self.base_lrs))]
 
     @property
     def T_cur(self) -> int:
@@ -312,13 +312,13 @@ class Warmup(LRScheduler):
             g["lr"] = base
         super().__init__(then.optimizer)
 
-    def _closed(self, base, step):
+    def _closed(self, group, step):
         if step >= self._steps:
-            return self._then._closed(base, step - self._steps)
-        return self._then._closed(base, 0) * (self._start + (1.0 - self._start) * step / self._steps)
+            return self._then._closed(group, step - self._steps)
+        return self._then._closed(group, 0) * (self._start + (1.0 - self._start) * step / self._steps)
 
     def get_lr(self) -> list[float]:
-        return [self._closed(base, self.last_epoch) for base in self.base_lrs]
+        return [self._closed(g, self.last_epoch) for g in range(len(self.base_lrs))]
 
     def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_then"}

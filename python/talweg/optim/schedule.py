@@ -47,13 +47,19 @@ class LRScheduler:
         """The learning rate of each group now."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr")
 
-    def _closed(self, base, step):
-        """The learning rate of a step by itself, of a group that began with ``base``."""
+    def _closed(self, group, step):
+        """The learning rate of a step by itself, of the group of this number."""
         raise value_error(f"{type(self).__name__}: the learning rate of a step follows from the ones before it")
+
+    def _jumped(self):
+        """The learning rate of each group after a step to ``last_epoch`` from any other."""
+        if type(self)._closed is LRScheduler._closed:
+            return self.get_lr()
+        return [self._closed(g, self.last_epoch) for g in range(len(self.base_lrs))]
 
     def lr(self, step: int) -> float:
         """The learning rate of the first group at a step, counted from 0, if no other schedule works on it."""
-        return self._closed(self.base_lrs[0], step)
+        return self._closed(0, step)
 
     def step(self, epoch: int | None = None) -> None:
         """Advances to the next step, or to a given one."""
@@ -63,8 +69,7 @@ class LRScheduler:
             values = self.get_lr()
         else:
             self.last_epoch = epoch
-            has_closed = type(self)._closed is not LRScheduler._closed
-            values = [self._closed(base, epoch) for base in self.base_lrs] if has_closed else self.get_lr()
+            values = self._jumped()
         for g, value in zip(self.optimizer.param_groups, values):
             g["lr"] = value
         self._last_lr = [float(g["lr"]) for g in self.optimizer.param_groups]

@@ -55,7 +55,7 @@ def _additive(mask, dtype):
     return Tensor.where(mask, float("-inf"), 0.0).astype(dtype) if is_bool(mask) else mask.astype(dtype)
 
 
-def joined_mask(attn_mask, key_padding_mask, batch, heads, dtype):
+def joined_mask(attn_mask, key_padding_mask, batch, heads, lengths, dtype):
     """PyTorch's masks of modules, in which True excludes a position, as one that ``Tensor.attention`` takes: in a bool one true
     takes part."""
     masks = []
@@ -67,10 +67,12 @@ def joined_mask(attn_mask, key_padding_mask, batch, heads, dtype):
             attn_mask = attn_mask.reshape(batch, heads, *shape[1:])
         elif len(shape) != 2:
             raise value_error(f"attn_mask must be [L, S] or [N heads, L, S], not {tuple(shape)}")
+        if tuple(shape[-2:]) != lengths:
+            raise value_error(f"attn_mask is {tuple(shape)}, but there are {lengths[0]} queries and {lengths[1]} keys")
         masks.append(attn_mask)
     if key_padding_mask is not None:
-        if len(key_padding_mask.shape) != 2 or key_padding_mask.shape[0] != batch:
-            raise value_error(f"key_padding_mask must be [{batch}, S], not {tuple(key_padding_mask.shape)}")
+        if tuple(key_padding_mask.shape) != (batch, lengths[1]):
+            raise value_error(f"key_padding_mask must be {(batch, lengths[1])}, of each key, not {tuple(key_padding_mask.shape)}")
         masks.append(key_padding_mask.reshape(batch, 1, 1, -1))
     if not masks:
         return None
@@ -185,7 +187,7 @@ class Heads:
                 raise value_error("attention: with add_bias_kv or add_zero_attn give masks, not is_causal or lengths")
             attn_mask, key_padding_mask = (None if m is None else _widened(m, extra) for m in (attn_mask, key_padding_mask))
         q, k, v = (x.reshape(n, x.shape[1], self._count, width // self._count).transpose(1, 2) for x in projected)
-        mask = joined_mask(attn_mask, key_padding_mask, n, self._count, q.dtype)
+        mask = joined_mask(attn_mask, key_padding_mask, n, self._count, (length, k.shape[2]), q.dtype)
         out, weights = attend(q, k, v, mask, is_causal, lengths, dropout_p, need_weights)
         return linear(out.transpose(1, 2).reshape(n, length, width), *self._out), weights
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import _native
-from ..._checked import check, value_error
+from ..._checked import check, value_error, warn
 from ..._native import Tensor
 from .common import reduced, refuse_old, tensor
 
@@ -55,6 +55,14 @@ def _weighted(loss, weight, reduction, name):
     return loss.sum() / tensor(weight).broadcast_to(loss.shape).sum()
 
 
+def _fitting(name, input, target):
+    """The input; warns where it and the target are of different sizes, and so are broadcast."""
+    input = tensor(input)
+    if isinstance(target, Tensor) and tuple(target.shape) != tuple(input.shape):
+        warn(f"{name}: the target is {tuple(target.shape)} and the input {tuple(input.shape)}: they are broadcast, likely by mistake")
+    return input
+
+
 def mse_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
     weight: Tensor | None = None,
@@ -62,8 +70,8 @@ def mse_loss(
     """Squares of differences."""
     refuse_old("mse_loss", size_average, reduce)
     if weight is None:
-        return tensor(input).mse_loss(target, reduction=reduction)
-    return _weighted(tensor(input).mse_loss(target, reduction="none"), weight, reduction, "mse_loss")
+        return _fitting("mse_loss", input, target).mse_loss(target, reduction=reduction)
+    return _weighted(_fitting("mse_loss", input, target).mse_loss(target, reduction="none"), weight, reduction, "mse_loss")
 
 
 def l1_loss(
@@ -73,8 +81,8 @@ def l1_loss(
     """Absolute differences."""
     refuse_old("l1_loss", size_average, reduce)
     if weight is None:
-        return tensor(input).l1_loss(target, reduction=reduction)
-    return _weighted(tensor(input).l1_loss(target, reduction="none"), weight, reduction, "l1_loss")
+        return _fitting("l1_loss", input, target).l1_loss(target, reduction=reduction)
+    return _weighted(_fitting("l1_loss", input, target).l1_loss(target, reduction="none"), weight, reduction, "l1_loss")
 
 
 def smooth_l1_loss(
@@ -84,8 +92,8 @@ def smooth_l1_loss(
     """Squares of differences below ``beta``, absolute differences above."""
     refuse_old("smooth_l1_loss", size_average, reduce)
     if beta == 0:
-        return tensor(input).l1_loss(target, reduction=reduction)
-    return tensor(input).smooth_l1_loss(target, beta, reduction)
+        return _fitting("smooth_l1_loss", input, target).l1_loss(target, reduction=reduction)
+    return _fitting("smooth_l1_loss", input, target).smooth_l1_loss(target, beta, reduction)
 
 
 def huber_loss(
@@ -93,8 +101,8 @@ def huber_loss(
 ) -> Tensor:
     """Squares of differences below ``delta``, straight lines above."""
     if weight is None:
-        return tensor(input).huber_loss(target, delta, reduction)
-    return _weighted(tensor(input).huber_loss(target, delta, "none"), weight, reduction, "huber_loss")
+        return _fitting("huber_loss", input, target).huber_loss(target, delta, reduction)
+    return _weighted(_fitting("huber_loss", input, target).huber_loss(target, delta, "none"), weight, reduction, "huber_loss")
 
 
 def binary_cross_entropy(
@@ -293,6 +301,8 @@ def ctc_loss(
     if is_single:
         log_probs = log_probs.unsqueeze(1)
     times, lengths = (_native.tensor(t).reshape(-1) for t in (input_lengths, target_lengths))
+    if not times.is_symbolic and times.size and int(times.amax().item()) > log_probs.shape[0]:
+        raise value_error(f"ctc_loss: an input length is {int(times.amax().item())}, but log_probs has {log_probs.shape[0]} steps")
     if targets.ndim == 1:
         sizes = [len(targets)] if is_single else lengths.tolist()
         if sum(sizes) != len(targets):

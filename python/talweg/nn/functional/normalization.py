@@ -8,7 +8,7 @@ from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..._state import no_grad
-from ...errors import ShapeError
+from ...errors import OutOfRangeError, ShapeError
 from .common import sizes, tensor
 
 if TYPE_CHECKING:
@@ -167,10 +167,16 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     >>> tw.nn.functional.one_hot(tw.tensor([0, 2]), num_classes=3).tolist()
     [[1, 0, 0], [0, 0, 1]]
     """
-    if num_classes == -1:
-        if tensor.is_symbolic:
+    if tensor.is_symbolic:
+        if num_classes == -1:
             raise value_error("one_hot: num_classes is not known while the graph is made: give it")
-        num_classes = int(tensor.amax().item()) + 1
+    elif tensor.size:
+        least, greatest = int(tensor.amin().item()), int(tensor.amax().item())
+        num_classes = greatest + 1 if num_classes == -1 else num_classes
+        if least < 0 or greatest >= num_classes:
+            raise OutOfRangeError(_native.located(f"one_hot: classes {least} to {greatest} of {num_classes}"))
+    elif num_classes < 1:
+        raise value_error("one_hot: num_classes is not known of an empty tensor: give it")
     return tensor.one_hot(num_classes, "int64")
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ... import _native
-from ..._checked import check, type_error, value_error
+from ..._checked import check, type_error, value_error, warn
 from ..._native import Tensor
 from .. import functional as F
 from .. import init
@@ -82,7 +82,7 @@ class RNNBase(Described):
         if not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise value_error(f"{name}: dropout must lie between 0 and 1, not {dropout}")
         if dropout > 0 and self.num_layers == 1:
-            raise value_error(f"{name}: dropout is between layers, and needs at least 2")
+            warn(f"{name}: dropout is between layers, so with one layer it has no effect")
         if self.proj_size and mode != "LSTM":
             raise value_error(f"{name}: proj_size is for LSTM")
         if self.proj_size >= self.hidden_size:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from ..._checked import check, value_error
 from ..._native import Tensor
+from ..._state import no_grad
 from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
 
@@ -45,6 +47,19 @@ class ParametrizationList(ModuleList):
             else:
                 self.register_buffer(name, v)
 
+    def right_inverse(self, value: Tensor) -> None:
+        """Sets the originals to what the functions make ``value`` of: each needs a ``right_inverse``."""
+        with no_grad():
+            for m in reversed(list(self)):
+                if not hasattr(m, "right_inverse"):
+                    raise value_error(f"{type(m).__name__} has no right_inverse, which the assignment of a value needs")
+                value = m.right_inverse(value)
+            values = [value] if self.is_tensor else list(value)
+            if len(values) != len(self._names):
+                raise value_error(f"right_inverse returned {len(values)} tensors for {', '.join(self._names)}")
+            for name, v in zip(self._names, values):
+                getattr(self, name).copy_(v)
+
     def forward(self) -> Tensor:
         values = [getattr(self, n) for n in self._names]
         first, *rest = list(self)
@@ -54,12 +69,24 @@ class ParametrizationList(ModuleList):
         return x
 
 
-def _getter(name):
-    return property(lambda self: self.parametrizations[name]())
+# The values of parametrizations in a scope of `cached`, by their list.
+_CACHE: ContextVar[dict[Any, Tensor] | None] = ContextVar("cached", default=None)
+
+
+def _attribute(name):
+    def read(self):
+        made, cache = self.parametrizations[name], _CACHE.get()
+        if cache is None:
+            return made()
+        if made not in cache:
+            cache[made] = made()
+        return cache[made]
+
+    return property(read, lambda self, value: self.parametrizations[name].right_inverse(value))
 
 
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
-    """``module.tensor_name`` becomes ``parametrization(original)``.
+    """``module.tensor_name`` becomes ``parametrization(original)``. An assignment to it goes through ``right_inverse``.
 
     >>> class Symmetric(tw.nn.Module):
     ...     def forward(self, x):
@@ -85,7 +112,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         cls = type(module)
         body = {"__module__": cls.__module__, "_plain_class": cls, "__reduce_ex__": _reduce}
         module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)
-    setattr(type(module), tensor_name, _getter(tensor_name))
+    setattr(type(module), tensor_name, _attribute(tensor_name))
     module.parametrizations[tensor_name] = made
     return module
 
@@ -98,7 +125,7 @@ def _rebuild(cls, names, state):
     """A module with parametrizations from its pickle, or a copy of one."""
     module = cls.__new__(cls)
     body = {"__module__": cls.__module__, "_plain_class": cls, "__reduce_ex__": _reduce}
-    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {**body, **{n: _getter(n) for n in names}})
+    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {**body, **{n: _attribute(n) for n in names}})
     module.__dict__.update(state)
     return module
 
@@ -127,12 +154,21 @@ def type_before_parametrizations(module: Module) -> type:
 
 @contextlib.contextmanager
 def cached() -> Any:
-    """A scope in which PyTorch computes each parametrization once; here equal expressions are computed once anyway.
+    """A scope in which each parametrization is computed once, when it is first read.
 
+    >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
     >>> with tw.nn.utils.parametrize.cached():
-    ...     y = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))(tw.ones(1, 2))
+    ...     layer.weight is layer.weight
+    True
     """
-    yield
+    if _CACHE.get() is not None:  # an outer scope keeps the values
+        yield
+        return
+    before = _CACHE.set({})
+    try:
+        yield
+    finally:
+        _CACHE.reset(before)
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
