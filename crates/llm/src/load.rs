@@ -55,9 +55,9 @@ impl LanguageModel {
     }
     /// Texts have so many tokens at most: rotary frequencies that depend on the length are made for it. 0 is what the
     /// model allows.
-    pub fn set_reach(&mut self, length: usize) -> Result<()> {
+    pub fn set_rope_length(&mut self, length: usize) -> Result<()> {
         let config = &mut self.decoder_mut()?.config;
-        config.set_reach(if length == 0 { config.length_max } else { length });
+        config.set_rope_length(if length == 0 { config.length_max } else { length });
         Ok(())
     }
     /// The prompt of a conversation.

@@ -68,7 +68,7 @@ impl Training {
         };
         let window = o.settings.length.min(model.decoder.config.length_max);
         let settings = FinetuneOptions { length: window, batch: o.settings.batch.max(1), ..o.settings.clone() };
-        model.set_reach(window)?;
+        model.set_rope_length(window)?;
         let (saved, variables) = prepared(&mut model, &o.trained)?;
         model.set_checkpoints(o.checkpoint)?;
         let parameters = variables.iter().map(|v| v.shape().count()).sum();

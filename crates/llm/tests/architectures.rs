@@ -112,9 +112,13 @@ fn rope_scalings_have_the_frequencies_of_transformers() {
     for (kind, case) in &all {
         let mut config = Config::from_json(&case["config"]).unwrap_or_else(|e| panic!("{kind}: {e}"));
         for row in case["rows"].as_array().unwrap() {
-            config.set_reach(row["length"].as_u64().unwrap() as usize);
+            config.set_rope_length(row["length"].as_u64().unwrap() as usize);
             let rope = config.rope.as_ref().unwrap();
-            assert!((rope.magnitude - row["magnitude"].as_f64().unwrap()).abs() < 1e-12, "{kind}: {}", rope.magnitude);
+            assert!(
+                (rope.attention_factor - row["magnitude"].as_f64().unwrap()).abs() < 1e-12,
+                "{kind}: {}",
+                rope.attention_factor
+            );
             let want: Vec<f32> = serde_json::from_value(row["frequencies"].clone()).unwrap();
             let got = rope.frequencies(rope.base);
             assert_eq!(got.len(), want.len(), "{kind}");

@@ -161,11 +161,11 @@ fn rope_scalings_of_files_are_read() {
     let rope = long.rope.as_mut().unwrap();
     let last =
         |rope: &talweg_llm::models::Rope| (10_000f64.powf(0.75) * rope.frequencies(10_000.0)[3] as f64 * 1e6).round();
-    assert_eq!((rope.magnitude, last(rope)), (1.25, 125_000.0));
-    rope.reach = 1024;
+    assert_eq!((rope.attention_factor, last(rope)), (1.25, 125_000.0));
+    rope.seq_len = 1024;
     assert_eq!(last(rope), 500_000.0);
     let yarn = config(Some("yarn"), false).unwrap().rope.unwrap();
-    let want = Scaling::Yarn { factor: 4.0, fast: 32.0, slow: 1.0, length: 1024.0, is_whole: true };
+    let want = Scaling::Yarn { factor: 4.0, beta_fast: 32.0, beta_slow: 1.0, length: 1024.0, truncate: true };
     assert_eq!((&yarn.scaling, yarn.magnitude), (&want, 0.1 * 4f64.ln() + 1.0));
     assert!(config(Some("longrope"), false).unwrap_err().message.contains("rope_factors_short.weight"));
     assert!(config(Some("spiral"), false).unwrap_err().message.contains("linear, yarn, longrope"));

@@ -41,14 +41,14 @@ impl PyLanguageModel {
             if let Some(folder) = lora {
                 model.load_lora(folder)?;
             }
-            model.set_reach(length)?;
+            model.set_rope_length(length)?;
             let evaluator = Evaluator::new(model.decoder.clone());
             let options =
                 Options { sequences_max: sequences.max(1), length_max: length, cache_bytes, ..Options::default() };
             let mut engine = Engine::new(Arc::new(model), options)?;
             if let Some(path) = draft {
                 let mut draft = LanguageModel::load(path)?;
-                draft.set_reach(length)?;
+                draft.set_rope_length(length)?;
                 engine.set_draft_model(Arc::new(draft), options)?;
             }
             let handle = Handle::of(engine, usize::MAX)?;

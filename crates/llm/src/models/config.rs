@@ -1,6 +1,6 @@
 //! Everything about a decoder that is not a weight, from GGUF's metadata or a `config.json`.
 
-use super::rope::{Rope, Scaling, long_magnitude, yarn_magnitude};
+use super::rope::{Rope, Scaling, longrope_factor, yarn_factor};
 use super::weights::Source;
 use crate::gguf::Gguf;
 use ir::{Error, Result};
@@ -181,23 +181,23 @@ impl Config {
             let stated = float("rope.scaling.attn_factor");
             let factors = ["rope_factors_short.weight", "rope_factors_long.weight"];
             let has_factors = factors.iter().all(|name| g.has(name));
-            (rope.scaling, rope.magnitude) = match g.str(&key("rope.scaling.type")).unwrap_or("none") {
+            (rope.scaling, rope.attention_factor) = match g.str(&key("rope.scaling.type")).unwrap_or("none") {
                 "none" | "longrope" if has_factors => {
                     let read = |name: &str| -> Result<Vec<f64>> {
                         Ok(g.floats(name)?.to_vec::<f32>()?.into_iter().map(f64::from).collect())
                     };
                     let [short, long] = factors.map(read);
-                    let usual = long_magnitude(c.length_max as f64 / length, length);
+                    let usual = longrope_factor(c.length_max as f64 / length, length);
                     (Scaling::Long { short: short?, long: long?, length }, stated.unwrap_or(usual))
                 }
                 "none" => (Scaling::None, 1.0),
                 "linear" => (Scaling::Linear(factor), 1.0),
                 "yarn" => {
                     let turns = |k: &str, default: f64| float(k).unwrap_or(default);
-                    let fast = turns("rope.scaling.yarn_beta_fast", 32.0);
-                    let slow = turns("rope.scaling.yarn_beta_slow", 1.0);
-                    let magnitude = yarn_magnitude(factor, 1.0) * stated.unwrap_or(1.0);
-                    (Scaling::Yarn { factor, fast, slow, length, is_whole: true }, magnitude)
+                    let beta_fast = turns("rope.scaling.yarn_beta_fast", 32.0);
+                    let beta_slow = turns("rope.scaling.yarn_beta_slow", 1.0);
+                    let attention_factor = yarn_factor(factor, 1.0) * stated.unwrap_or(1.0);
+                    (Scaling::Yarn { factor, beta_fast, beta_slow, length, truncate: true }, attention_factor)
                 }
                 "longrope" => {
                     return Err(Error::format(format!("rope scaling longrope needs the tensors {factors:?}")));
@@ -264,7 +264,7 @@ impl Config {
             let mut rope = Rope::new(base, (c.head_dim as f64 * part) as usize, c.length_max);
             rope.local_base = local.unwrap_or(base);
             c.length_max = rope.read(scaling, json, c.length_max)?.unwrap_or(c.length_max);
-            rope.reach = c.length_max;
+            rope.seq_len = c.length_max;
             c.rope = Some(rope);
         }
         c.finish(float(&["query_pre_attn_scalar"]))
@@ -339,9 +339,9 @@ impl Config {
     }
 
     /// Texts have so many tokens at most: rotary frequencies that depend on the length are made for it.
-    pub fn set_reach(&mut self, length: usize) {
+    pub fn set_rope_length(&mut self, length: usize) {
         if let Some(rope) = &mut self.rope {
-            rope.reach = length.min(self.length_max);
+            rope.seq_len = length.min(self.length_max);
         }
     }
 }

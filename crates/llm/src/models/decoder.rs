@@ -176,7 +176,8 @@ impl Decoder {
         let frequencies = Tensor::from(ir::Literal::new([1, width], &f)?);
         let angle = positions.cast(DType::F32).unsqueeze(-1) * frequencies;
         let angle = angle.unsqueeze(1);
-        let part = |a: Tensor| if rope.magnitude == 1.0 || base != rope.base { a } else { a * rope.magnitude };
+        let part =
+            |a: Tensor| if rope.attention_factor == 1.0 || base != rope.base { a } else { a * rope.attention_factor };
         Ok(Some([angle.cos(), angle.sin()].map(|a| part(a).cast(self.dtype))))
     }
 

@@ -1,8 +1,8 @@
 //! Rotary position embeddings: frequencies, and how they change for texts longer than those of training.
 //!
 //! The formulas are those of `transformers`. Where they depend on the length of a text (dynamic NTK, LongRoPE), the
-//! frequencies are those of a text as long as may be used ([`Rope::reach`]), as in vLLM and llama.cpp: keys stay in a cache,
-//! and requests share them.
+//! frequencies are those of a text as long as may be used ([`Rope::seq_len`]), as in vLLM and llama.cpp: keys stay in
+//! a cache, and requests share them.
 
 use ir::{Error, Result};
 use serde_json::{Value as Json, json};
@@ -21,9 +21,9 @@ pub struct Rope {
     /// How frequencies change for long texts.
     pub scaling: Scaling,
     /// Multiplies cosines and sines.
-    pub magnitude: f64,
+    pub attention_factor: f64,
     /// Tokens of a text that frequencies are made for, where they depend on it.
-    pub reach: usize,
+    pub seq_len: usize,
 }
 
 /// How frequencies are scaled.
@@ -49,13 +49,13 @@ pub enum Scaling {
         /// Of low frequencies.
         factor: f64,
         /// Turns within the original length of the last dimension that is kept.
-        fast: f64,
+        beta_fast: f64,
         /// And of the first that is divided by the whole factor.
-        slow: f64,
+        beta_slow: f64,
         /// The length it was trained with.
         length: f64,
         /// Whether the ramp begins and ends at whole dimensions.
-        is_whole: bool,
+        truncate: bool,
     },
     /// Dynamic NTK: θ grows with the length.
     Dynamic {
@@ -76,25 +76,25 @@ pub enum Scaling {
 }
 
 /// Of the dimension that turns so often within a length.
-fn dimension(turns: f64, dims: f64, base: f64, length: f64) -> f64 {
+fn correction_dim(turns: f64, dims: f64, base: f64, length: f64) -> f64 {
     dims * (length / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * base.ln())
 }
 
 /// How much larger scores are where texts are `scale` times as long, by YaRN's authors.
-pub(super) fn yarn_magnitude(scale: f64, weight: f64) -> f64 {
+pub(super) fn yarn_factor(scale: f64, weight: f64) -> f64 {
     if scale <= 1.0 { 1.0 } else { 0.1 * weight * scale.ln() + 1.0 }
 }
 
 /// The same, by LongRoPE's.
-pub(super) fn long_magnitude(scale: f64, length: f64) -> f64 {
+pub(super) fn longrope_factor(scale: f64, length: f64) -> f64 {
     if scale <= 1.0 { 1.0 } else { (1.0 + scale.ln() / length.ln()).sqrt() }
 }
 
 impl Rope {
     /// Without scaling.
-    pub(super) fn new(base: f64, dims: usize, reach: usize) -> Rope {
+    pub(super) fn new(base: f64, dims: usize, seq_len: usize) -> Rope {
         let scaling = Scaling::None;
-        Rope { base, local_base: base, dims, is_interleaved: false, scaling, magnitude: 1.0, reach }
+        Rope { base, local_base: base, dims, is_interleaved: false, scaling, attention_factor: 1.0, seq_len }
     }
     /// Fails unless its numbers make frequencies.
     pub(super) fn check(&self, head_dim: usize) -> Result<()> {
@@ -106,7 +106,9 @@ impl Rope {
             Scaling::None => vec![],
             Scaling::Linear(factor) => vec![*factor],
             Scaling::Llama3 { factor, low, high, length } => vec![*factor, *low, *high, *length, high - low],
-            Scaling::Yarn { factor, fast, slow, length, .. } => vec![*factor, *fast, *slow, *length],
+            Scaling::Yarn { factor, beta_fast, beta_slow, length, .. } => {
+                vec![*factor, *beta_fast, *beta_slow, *length]
+            }
             Scaling::Dynamic { factor, length } => vec![*factor, *length, self.dims as f64 - 2.0],
             Scaling::Long { short, long, length } => {
                 if short.len() != self.dims / 2 || long.len() != self.dims / 2 {
@@ -117,7 +119,7 @@ impl Rope {
                 short.iter().chain(long).copied().chain([*length]).collect()
             }
         };
-        if !numbers.iter().chain([&self.base, &self.local_base, &self.magnitude]).all(is_positive) {
+        if !numbers.iter().chain([&self.base, &self.local_base, &self.attention_factor]).all(is_positive) {
             return Err(Error::format(format!("rope scaling: {:?} must be made of positive numbers", self.scaling)));
         }
         Ok(())
@@ -138,11 +140,11 @@ impl Rope {
                     let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
                     f / factor * (1.0 - smooth) + f * smooth
                 }
-                Scaling::Yarn { factor, fast, slow, length, is_whole } => {
-                    let at = |turns: f64| dimension(turns, self.dims as f64, base, *length);
-                    let (first, last) = match is_whole {
-                        true => (at(*fast).floor(), at(*slow).ceil()),
-                        false => (at(*fast), at(*slow)),
+                Scaling::Yarn { factor, beta_fast, beta_slow, length, truncate } => {
+                    let at = |turns: f64| correction_dim(turns, self.dims as f64, base, *length);
+                    let (first, last) = match truncate {
+                        true => (at(*beta_fast).floor(), at(*beta_slow).ceil()),
+                        false => (at(*beta_fast), at(*beta_slow)),
                     };
                     let (first, last) = (first.max(0.0), last.min(self.dims as f64 - 1.0));
                     let width = if first == last { 0.001 } else { last - first };
@@ -150,12 +152,12 @@ impl Rope {
                     f / factor * ramp + f * (1.0 - ramp)
                 }
                 Scaling::Dynamic { factor, length } => {
-                    let seen = (self.reach as f64).max(*length);
+                    let seen = (self.seq_len as f64).max(*length);
                     let dims = self.dims as f64;
                     plain(base * (factor * seen / length - (factor - 1.0)).powf(dims / (dims - 2.0)), i)
                 }
                 Scaling::Long { short, long, length } => {
-                    f / if self.reach as f64 > *length { long[i] } else { short[i] }
+                    f / if self.seq_len as f64 > *length { long[i] } else { short[i] }
                 }
             }
         };
@@ -174,7 +176,7 @@ impl Rope {
         let key = "original_max_position_embeddings";
         let original = find(key).or(config[key].as_f64()).unwrap_or(trained as f64);
         let longer = |length: f64, factor: f64| Some((length * factor) as usize).filter(|n| *n > trained);
-        let (scaling, magnitude, length) = match kind {
+        let (scaling, attention_factor, length) = match kind {
             "default" => (Scaling::None, None, None),
             "linear" => {
                 let factor = number("factor")?;
@@ -189,14 +191,14 @@ impl Rope {
             "yarn" => {
                 let factor = find("factor").unwrap_or(trained as f64 / original);
                 let nonzero = |k: &str, default: f64| find(k).filter(|x| *x != 0.0).unwrap_or(default);
-                let magnitude = match (nonzero("mscale", 0.0), nonzero("mscale_all_dim", 0.0)) {
-                    (one, all) if one != 0.0 && all != 0.0 => yarn_magnitude(factor, one) / yarn_magnitude(factor, all),
-                    _ => yarn_magnitude(factor, 1.0),
+                let attention_factor = match (nonzero("mscale", 0.0), nonzero("mscale_all_dim", 0.0)) {
+                    (one, all) if one != 0.0 && all != 0.0 => yarn_factor(factor, one) / yarn_factor(factor, all),
+                    _ => yarn_factor(factor, 1.0),
                 };
-                let (fast, slow) = (nonzero("beta_fast", 32.0), nonzero("beta_slow", 1.0));
-                let is_whole = scaling["truncate"].as_bool().unwrap_or(true);
-                let scaling = Scaling::Yarn { factor, fast, slow, length: original, is_whole };
-                (scaling, Some(magnitude), longer(original, factor))
+                let (beta_fast, beta_slow) = (nonzero("beta_fast", 32.0), nonzero("beta_slow", 1.0));
+                let truncate = scaling["truncate"].as_bool().unwrap_or(true);
+                let scaling = Scaling::Yarn { factor, beta_fast, beta_slow, length: original, truncate };
+                (scaling, Some(attention_factor), longer(original, factor))
             }
             "dynamic" => {
                 let factor = number("factor")?;
@@ -211,14 +213,14 @@ impl Rope {
                 let factor = find("factor").unwrap_or(trained as f64 / original);
                 let (short, long) = (factors("short_factor")?, factors("long_factor")?);
                 let scaling = Scaling::Long { short, long, length: original };
-                (scaling, Some(long_magnitude(factor, original)), None)
+                (scaling, Some(longrope_factor(factor, original)), None)
             }
             other => {
                 let known = "linear, dynamic, yarn, longrope, llama3";
                 return Err(Error::format(format!("rope scaling {other:?} is not supported; supported: {known}")));
             }
         };
-        self.magnitude = match magnitude {
+        self.attention_factor = match attention_factor {
             Some(usual) => find("attention_factor").unwrap_or(usual),
             None => 1.0,
         };
@@ -235,14 +237,14 @@ impl Rope {
                 "rope_type": "llama3", "factor": factor, "low_freq_factor": low, "high_freq_factor": high,
                 "original_max_position_embeddings": *length as u64,
             }),
-            Scaling::Yarn { factor, fast, slow, length, is_whole } => json!({
-                "rope_type": "yarn", "factor": factor, "beta_fast": fast, "beta_slow": slow, "truncate": is_whole,
-                "original_max_position_embeddings": *length as u64, "attention_factor": self.magnitude,
+            Scaling::Yarn { factor, beta_fast, beta_slow, length, truncate } => json!({
+                "rope_type": "yarn", "factor": factor, "beta_fast": beta_fast, "beta_slow": beta_slow, "truncate": truncate,
+                "original_max_position_embeddings": *length as u64, "attention_factor": self.attention_factor,
             }),
             Scaling::Dynamic { factor, .. } => json!({"rope_type": "dynamic", "factor": factor}),
             Scaling::Long { short, long, length } => json!({
                 "rope_type": "longrope", "short_factor": short, "long_factor": long,
-                "original_max_position_embeddings": *length as u64, "attention_factor": self.magnitude,
+                "original_max_position_embeddings": *length as u64, "attention_factor": self.attention_factor,
             }),
         }
     }

@@ -32,7 +32,7 @@ pub struct EvaluateOptions {
 /// Prints perplexity and accuracy.
 pub fn evaluate(o: &EvaluateOptions) -> Result<()> {
     let mut model = load(&o.model, o.lora.as_deref())?;
-    model.set_reach(if o.choices.is_some() { 0 } else { o.length })?;
+    model.set_rope_length(if o.choices.is_some() { 0 } else { o.length })?;
     let evaluator = Evaluator::new(model.decoder.clone());
     let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| failed(format!("{}: {e}", path.display())));
     if let Some(path) = &o.text {

@@ -122,7 +122,7 @@ fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
         return Err(Error::value("--lora: several adapters need names (NAME=FOLDER)"));
     }
     let mut model = load(&o.model, own.first().map(|p| Path::new(p.as_str())))?;
-    model.set_reach(o.length)?;
+    model.set_rope_length(o.length)?;
     let named: Vec<(&str, &Path)> =
         named.iter().filter_map(|l| l.split_once('=')).map(|(n, p)| (n, p.as_ref())).collect();
     if !named.is_empty() || o.max_loras.is_some() || o.lora_updates {
@@ -135,7 +135,7 @@ fn engine(o: &ServeOptions, cache_dtype: DType) -> Result<Handle> {
     }
     if let Some(path) = &o.draft_model {
         let mut draft = load(path, None)?;
-        draft.set_reach(o.length)?;
+        draft.set_rope_length(o.length)?;
         engine.set_draft_model(Arc::new(draft), options)?;
     }
     let handle = Handle::of(engine, o.queue_max.max(1))?;
