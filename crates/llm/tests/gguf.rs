@@ -166,7 +166,7 @@ fn rope_scalings_of_files_are_read() {
     assert_eq!(last(rope), 500_000.0);
     let yarn = config(Some("yarn"), false).unwrap().rope.unwrap();
     let want = Scaling::Yarn { factor: 4.0, beta_fast: 32.0, beta_slow: 1.0, length: 1024.0, truncate: true };
-    assert_eq!((&yarn.scaling, yarn.magnitude), (&want, 0.1 * 4f64.ln() + 1.0));
+    assert_eq!((&yarn.scaling, yarn.attention_factor), (&want, 0.1 * 4f64.ln() + 1.0));
     assert!(config(Some("longrope"), false).unwrap_err().message.contains("rope_factors_short.weight"));
     assert!(config(Some("spiral"), false).unwrap_err().message.contains("linear, yarn, longrope"));
 }
