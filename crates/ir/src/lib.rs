@@ -49,6 +49,6 @@ pub use op::{
 pub use peers::{Alone, DevicePeers, Job, Peers, PeersHandle, Pending};
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{AxisSplit, Layout, Shape};
-pub use shard::{Deal, Factors, Kind, Mesh, OnPart, Portion, Resize, Runs, Shard, Spec};
+pub use shard::{Deal, Factors, Generate, Kind, Mesh, OnPart, Portion, Resize, Runs, Shard, Spec};
 pub use text::Find;
 pub use watch::{AfterHook, GradHook, Pullback, Watch};

@@ -2,7 +2,8 @@
 
 use crate::verify::RANK_MAX;
 use crate::{
-    Attr, AttrKind, Attrs, Buffer, DType, Error, Graph, Layout, Literal, OnPart, Resize, Result, Shape, Shard, Value,
+    Attr, AttrKind, Attrs, Buffer, DType, Error, Generate, Graph, Layout, Literal, OnPart, Resize, Result, Shape,
+    Shard, Value,
 };
 use smallvec::SmallVec;
 use std::fmt;
@@ -396,6 +397,8 @@ pub struct Op {
     pub resize: Option<Resize>,
     /// The same call on a part of the dimension along which another input states positions.
     pub on_part: Option<OnPart>,
+    /// How ranges of its result are computed, where these depend on positions alone: ranks do not compute the whole.
+    pub generate: Option<Generate>,
     /// Samples and worked examples.
     pub cases: fn() -> Vec<Case>,
 }
@@ -438,6 +441,7 @@ impl Op {
         linear_in: &[],
         resize: None,
         on_part: None,
+        generate: None,
         cases: Vec::new,
     };
 

@@ -379,6 +379,10 @@ pub struct Portion {
 /// A call on a part of the dimension along which positions count: given the call on parts, its inputs and the part.
 pub type OnPart = fn(&Call, &[Value], &Portion) -> Result<Vec<Value>>;
 
+/// These ranges of the result of a call that is computed from positions, as random numbers are: given the whole call, its
+/// whole inputs and a range of each dimension of the result.
+pub type Generate = fn(&Call, &[Value], &[Range<usize>]) -> Result<Vec<Value>>;
+
 /// The attributes of the same call on parts: given the whole call, the types of the parts, and the shapes of the
 /// results.
 pub type Resize = fn(&Call, &[Type], &[Shape]) -> Result<crate::Attrs>;

@@ -197,3 +197,38 @@ fn parts_of_every_row_make_the_whole() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
     assert!(only.is_some() || passing * 10 >= rows * 7, "only {passing} of {rows} rows can be cut");
 }
+
+/// All ranges of a shape whose dimensions are cut into thirds, or not at all.
+fn choices(shape: &Shape) -> Vec<Vec<Range<usize>>> {
+    let one = |d: usize| [0..d].into_iter().chain((0..3).map(move |i| part(d, 3, i)));
+    shape.iter().fold(vec![Vec::new()], |all, &d| {
+        let with = |r: Range<usize>| all.iter().map(move |a: &Vec<Range<usize>>| [a.clone(), vec![r.clone()]].concat());
+        one(d).flat_map(with).collect()
+    })
+}
+
+#[test]
+fn generated_shards_are_those_of_the_whole() {
+    let mut checked = 0;
+    for op in table().filter(|op| op.generate.is_some()) {
+        let mut cases = (op.cases)();
+        if op.name == "random_bits" {
+            // Two keys of three numbers, and elements of three dimensions.
+            let keys = Literal::from_i64(ir::DType::I64, [2, 3], &[7, 9, 5, 8, 9, 0]);
+            cases.push(Case::new(vec![keys], Attrs::new().with("shape", &Shape::new(&[3, 5, 4]))));
+        }
+        for case in cases {
+            let whole = &run(op, &case.inputs, &case.attrs).unwrap()[0];
+            let types: Vec<Type> = case.inputs.iter().map(type_of).collect();
+            let values: Vec<_> = case.inputs.iter().map(|l| Tensor::from(l.clone()).value().unwrap().clone()).collect();
+            for ranges in choices(whole.shape()) {
+                let call = Call { types: &types, attrs: &case.attrs };
+                let made = (op.generate.unwrap())(&call, &values, &ranges).unwrap();
+                let got = Tensor::from(made[0].clone()).literal().unwrap();
+                close(&got, &cut(whole, &ranges)).unwrap_or_else(|e| panic!("{} {ranges:?}: {e}", op.name));
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 400, "{checked}");
+}

@@ -3,10 +3,12 @@
 mod models;
 
 use cpu as _;
+use ir::{AttrKind, Attrs, DType, Grad, Literal, Meaning, Op, Type};
 use models::{End, HEADS, LENGTH, Mlp, WIDTH, gpt, on_mesh, train, weights};
 use nn::optim::{Adam, Optimizer, Sgd};
 use nn::{Layer, Linear, Module};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use talweg_parallel::{Job, mesh_in_process, read_plan};
 use tensor::nn::AttentionOptions;
@@ -430,4 +432,54 @@ fn keys_are_gathered_again_where_the_plan_says_so() {
     let text = tensor::report(&list, &mesh);
     assert_eq!((gathers(&kept), gathers(&list)), (4, 8), "{text}");
     assert!(Plan::parse("context: ring").unwrap_err().to_string().contains("keep or regather"));
+}
+
+/// Sizes of what `POSITIONS` computed.
+static COMPUTED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// So many numbers from the first one on.
+static POSITIONS: Op = Op {
+    name: "positions",
+    doc: "The numbers from `first` on.",
+    attrs: &[("size", AttrKind::Int)],
+    infer: |c| Ok([Type::new(DType::F32, [c.attrs.size("size")?])].into_iter().collect()),
+    meaning: Meaning::Kernel(|c, args| {
+        let (size, first) = (c.attrs.size("size")?, args[0].to_f64()[0]);
+        COMPUTED.lock().unwrap().push(size);
+        Ok(vec![Literal::generate([size], |i| first as f32 + i as f32)])
+    }),
+    grad: Grad::Zero,
+    generate: Some(|_, args, ranges| {
+        let first = Tensor::from(args[0].clone()) + ranges[0].start as f32;
+        Ok(vec![positions(&first, ranges[0].len()).value()?.clone()])
+    }),
+    ..Op::DEFAULT
+};
+fn positions(first: &Tensor, size: usize) -> Tensor {
+    Tensor::apply(&POSITIONS, &[first], Attrs::new().with("size", size)).remove(0)
+}
+
+/// Ranks compute their shards of what depends on positions alone, and of the first values of variables.
+#[test]
+fn generated_values_are_computed_in_shards() {
+    let run = || {
+        let w = Variable::new("w", positions(&Tensor::from(1f32), 64) * 0.5)?;
+        let step = jit(|a: &[Tensor]| {
+            let noise = (positions(&a[1], 48) * 0.25).exp().reshape([48, 1]);
+            let loss = ((&a[0] + noise).matmul(&w.tensor().reshape([1, 64])) * 1e-9).mean(..);
+            w.assign(&(w.tensor() * 0.5))?;
+            Ok(vec![loss])
+        });
+        let (x, first) = (Tensor::ones([48, 1]), Tensor::from(3f32));
+        let losses = (0..3).map(|_| step.call(&[&x, &first])?[0].item::<f32>()).collect::<Result<_>>()?;
+        Ok((End { losses, weights: w.tensor().to_vec::<f32>()? }, step.exchanges(&[&x, &first])?))
+    };
+    let alone = run().unwrap().0;
+    let mut computed = std::mem::take(&mut *COMPUTED.lock().unwrap());
+    computed.sort_unstable();
+    assert_eq!(computed, [48, 48, 48, 64]);
+    let got = on_mesh("data=2", &plan("fsdp"), run).0;
+    near(&got, &alone, "fsdp");
+    let mut computed = std::mem::take(&mut *COMPUTED.lock().unwrap());
+    computed.sort_unstable();
+    assert_eq!(computed, [24, 24, 24, 24, 24, 24, 32, 32]);
 }

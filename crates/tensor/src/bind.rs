@@ -296,6 +296,13 @@ impl Bound {
     fn attempt(&self, feeds: &[Buffer], (seed, first): (u64, u64)) -> Result<Vec<Buffer>> {
         let spare = self.spare.lock().pop();
         let mut inputs = spare.unwrap_or_default();
+        if let Some(s) = &self.sharding {
+            for (k, input) in self.inputs.iter().enumerate() {
+                if let Input::Variable(var) = input {
+                    s.initialize(k, var, self.engine)?;
+                }
+            }
+        }
         for input in &self.inputs {
             inputs.push(match input {
                 Input::Feed(i) => feeds[*i].clone(),

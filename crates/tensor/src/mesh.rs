@@ -9,8 +9,10 @@ use crate::pipeline::Pipeline;
 use crate::plan::{PIPE, Pipe, Plan};
 use crate::rehearse;
 use crate::search::{Search, search};
-use ir::{Buffer, Call, Graph, Layout, Literal, Mesh, Peers, PeersHandle, Result, Runs, Shape, Spec};
-use ir::{Storage, Type};
+use ir::{
+    Buffer, Call, Collect, FlatNode, Graph, Layout, Literal, Mesh, Peers, PeersHandle, Result, Runs, Shape, Spec,
+    Storage, Type, Value, Var, collect,
+};
 use ops::collective::{MeshRanks, Ranks};
 use ops::{Combine, Tensor};
 use parking_lot::Mutex;
@@ -274,6 +276,32 @@ impl Sharding {
     }
     fn is_mine(&self, owner: Option<usize>) -> bool {
         owner.is_none_or(|o| o == self.scope.pipe_rank())
+    }
+    /// Computes this rank's part of a variable's first value, which would otherwise be computed whole and cut.
+    pub fn initialize(&self, input: usize, var: &Arc<Var>, engine: &Engine) -> Result<()> {
+        let (value, (ty, spec, owner)) = (var.current(), &self.inputs[input]);
+        if value.is_computed() || (spec.is_whole() && owner.is_none()) || !spec.dealt.is_empty() {
+            return Ok(());
+        }
+        let c = collect(std::slice::from_ref(&value), Collect::Now)?;
+        let leaves: Vec<Buffer> = c.leaves.iter().filter_map(Value::buffer).collect();
+        let is_on_host = leaves.len() == c.leaves.len() && leaves.iter().all(|b| matches!(b, Buffer::Host(_)));
+        let is_plain = !c.graph.nodes.iter().any(FlatNode::is_ordered) && !passes::has_complex(&c.graph);
+        if !is_on_host || !is_plain || !c.reads.is_empty() {
+            return Ok(());
+        }
+        let mut local = Buffer::Host(Literal::nothing());
+        if self.is_mine(*owner) {
+            let MeshScope { mesh, rank, ranks, .. } = &*self.scope;
+            let optimized = engine.optimize(&c.graph)?;
+            let shards = partition::shards(&optimized, std::slice::from_ref(spec), (mesh, *rank, ranks))?;
+            let Some(graph) = shards else { return Ok(()) };
+            local = engine.compile(&graph)?.run(&mut { leaves })?.remove(0);
+        }
+        let whole = self.joined(local, ty, spec, *owner);
+        value.node().fill(value.out(), whole.clone());
+        var.set_buffer(whole);
+        Ok(())
     }
     /// This rank's parts of the inputs.
     pub fn cut(&self, buffers: &mut [Buffer]) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Variables: named leaves whose value changes by assignment.
 
+use crate::mesh::current_mesh;
 use crate::trace;
 use ir::{DType, Result, Shape, Site, Var};
 use ops::{Error, ErrorKind, Operand, Tensor};
@@ -40,7 +41,10 @@ impl Variable {
             return Err(Error::new(ErrorKind::DType, e).in_op("requires_grad").at(site));
         }
         let var = Var::new(name, value, trainable, site);
-        runtime::note_assigned(&var);
+        // On a mesh, its first value is computed when it is needed: a rank may need a shard only.
+        if current_mesh()?.is_none() {
+            runtime::note_assigned(&var);
+        }
         Ok(Variable(var))
     }
     /// The state behind it.

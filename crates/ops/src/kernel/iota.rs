@@ -1,6 +1,6 @@
 //! `iota`: the numbers 0, 1, 2…, and the ranges made of them.
 
-use crate::rules::{f64s, one};
+use crate::rules::{expand1, f64s, one};
 use crate::{DType, Error, Number, Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op, Site};
 use std::ops::Range;
@@ -22,6 +22,10 @@ pub static OP: Op = Op {
         Ok(vec![Literal::from_i64(dtype, size, &data)])
     }),
     grad: Grad::Zero,
+    generate: Some(|c, args, ranges| {
+        let (dtype, own) = (c.attrs.dtype("dtype")?, ranges[0].clone());
+        expand1(args, |_| (Tensor::iota(own.len(), DType::I64) + own.start as i64).cast(dtype))
+    }),
     cases: || {
         let attrs = Attrs::new().with("size", 3i64).with("dtype", DType::F64);
         vec![Case::new(vec![], attrs).expect(vec![f64s([3], &[0.0, 1.0, 2.0])], "NumPy manual: np.arange(3.0)")]

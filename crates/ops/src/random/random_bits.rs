@@ -7,9 +7,10 @@
 //! how many rows (of the first axis) of a larger draw come before: the indices of these elements follow theirs.
 
 use super::shape_of;
-use crate::rules::{i64s, one};
+use crate::rules::{expand1, i64s, one};
 use crate::{DType, Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape, Value};
+use std::ops::Range;
 
 /// The row of `random_bits`.
 pub static OP: Op = Op {
@@ -38,6 +39,7 @@ pub static OP: Op = Op {
         Ok(vec![Literal::generate(out, bits)])
     }),
     grad: Grad::Zero,
+    generate: Some(generate),
     batch: Batch::Rule(|c| {
         let keys = Tensor::from(c.inputs[0].clone());
         Ok(vec![Tensor::apply1(c.op, &[&keys], c.attrs.clone()).value()?.clone()])
@@ -62,6 +64,40 @@ pub static OP: Op = Op {
     },
     ..Op::DEFAULT
 };
+
+/// Ranges of the bits: inside the last dimension that is cut, elements are consecutive, and the key of each such run
+/// states where it starts.
+fn generate(c: &Call, args: &[Value], ranges: &[Range<usize>]) -> Result<Vec<Value>> {
+    let (shape, width) = (shape_of(c)?, width_of(c)?);
+    let (lead, own) = ranges.split_at(ranges.len() - shape.rank());
+    let cut = (0..own.len()).rfind(|&d| own[d] != (0..shape[d]));
+    expand1(args, |v| {
+        let keys = lead.iter().enumerate().fold(v[0].clone(), |keys, (i, r)| keys.narrow(i as i64, r.start, r.len()));
+        let Some(cut) = cut else { return Tensor::random_bits(&keys, shape) };
+        let rows = |dims: Range<usize>| shape.dims()[dims].iter().product::<usize>() as i64;
+        let mut of_key: Vec<usize> = lead.iter().map(Range::len).collect();
+        of_key.resize(lead.len() + cut, 1);
+        let mut runs: Vec<usize> = lead.iter().chain(&own[..cut]).map(Range::len).collect();
+        of_key.push(width);
+        let keys = keys.reshape(of_key.as_slice());
+        let mut first = Tensor::from([own[cut].start as i64]);
+        for (i, r) in own[..cut].iter().enumerate() {
+            let mut along = vec![1; cut + 1];
+            along[i] = r.len();
+            let index = Tensor::iota(r.len(), DType::I64) + r.start as i64;
+            first = first + (index * rows(i + 1..cut + 1)).reshape(along.as_slice());
+        }
+        if width == 3 {
+            first = first + keys.narrow(-1, 2, 1) * rows(1..cut + 1);
+        }
+        runs.push(1);
+        let first = first.broadcast_to(runs.as_slice());
+        runs[lead.len() + cut] = 2;
+        let keys = Tensor::concat(&[keys.narrow(-1, 0, 2).broadcast_to(runs.as_slice()), first], -1);
+        let each: Shape = std::iter::once(own[cut].len()).chain(shape[cut + 1..].iter().copied()).collect();
+        Tensor::random_bits(&keys, each)
+    })
+}
 
 /// Numbers of a key.
 fn width_of(c: &Call) -> Result<usize> {

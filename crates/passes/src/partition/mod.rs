@@ -5,6 +5,7 @@
 //! No op is known by name. What a row does not state is computed whole on every rank, which is always right.
 
 mod factors;
+mod generate;
 mod overlap;
 mod propagate;
 mod regather;
@@ -13,10 +14,12 @@ mod scatter;
 pub mod time;
 
 pub use factors::factors;
+pub use generate::shards;
 pub use overlap::{Kind, Overlap};
 pub use reshard::{Exchange, Order, Recut, Step};
 
 use crate::decompose::{expansion, graph_of, splice};
+use generate::Generated;
 use ir::{
     Attrs, CONST, Call, Error, Factors, FlatNode, Graph, INPUT, Meaning, Mesh, OnPart, Op, Portion, Result, Shape,
     Shard, Site, Slot, Spec, Type, Value,
@@ -112,7 +115,7 @@ pub fn partition(graph: &Graph, request: &Request) -> Result<Partitioned> {
     let mut once = vec![false; graph.nodes.len()];
     let mut round = 0;
     loop {
-        let (mut done, natural, origins, candidates) = Walk::run(graph, request, &placed, &once)?;
+        let (mut done, natural, origins, candidates) = Walk::run(graph, request, &placed, &once, None)?;
         if request.in_time
             && let Err((user, late)) = time::when(&done.graph)
         {
@@ -180,6 +183,8 @@ struct Held {
     is_pinned: bool,
     made_by: Option<&'static str>,
     made_at: Site,
+    /// How parts of it are computed from positions, if they are.
+    generated: Option<Rc<Generated>>,
 }
 
 /// What the factors of a call depend on.
@@ -205,12 +210,14 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// The program, how each output was held before it was moved to where it is stored, the node of the graph that each
-    /// node of the program comes from, and the exchanges.
+    /// node of the program comes from, and the exchanges. Outputs are whole or stored like the inputs that they update,
+    /// unless `wanted` says how they are cut.
     fn run(
         graph: &Graph,
         request: &'a Request<'a>,
         placed: &[Placed],
         once: &'a [bool],
+        wanted: Option<&[Spec]>,
     ) -> Result<(Partitioned, Vec<Spec>, Vec<usize>, Vec<Candidate>)> {
         let out = Graph { updates: graph.updates.clone(), ..Graph::new() };
         let input_ty = |k: u32| graph.nodes[graph.inputs[k as usize] as usize].outs[0].shape.clone();
@@ -245,7 +252,8 @@ impl<'a> Walk<'a> {
         }
         let outs = walk.nodes(graph, &args, true)?;
         let natural: Vec<Spec> = outs.iter().map(|&h| walk.held[h].versions[0].0.clone()).collect();
-        let mut wanted: Vec<Spec> = outs.iter().map(|&h| Spec::whole(walk.held[h].ty.shape.rank())).collect();
+        let whole = || outs.iter().map(|&h| Spec::whole(walk.held[h].ty.shape.rank())).collect();
+        let mut wanted: Vec<Spec> = wanted.map_or_else(whole, <[Spec]>::to_vec);
         for &(k, o) in &graph.updates {
             wanted[o as usize] = placed[k as usize].spec.clone();
         }
@@ -282,7 +290,8 @@ impl<'a> Walk<'a> {
         let (ty, made_by, made_at) = (n.outs[out].clone(), Some(n.op.name), n.site);
         let versions = SmallVec::from_iter([(spec, at)]);
         let (stored, is_zero, is_pinned) = (Vec::new(), false, false);
-        self.held.push(Held { ty, versions, stored, uses, is_zero, is_pinned, made_by, made_at });
+        let generated = None;
+        self.held.push(Held { ty, versions, stored, uses, is_zero, is_pinned, made_by, made_at, generated });
         self.held.len() - 1
     }
 
@@ -384,6 +393,7 @@ impl<'a> Walk<'a> {
             };
             args.push(at);
         }
+        let generated = self.generated(n, inputs, &choice).map(Rc::new);
         let is_pinned = n.op.is_view() && inputs.iter().any(|&h| self.held[h].is_pinned);
         let slots = match self.portion(n, &factors, &types, &choice.inputs) {
             Some((on_part, part)) => self.on_part(n, &args, &attrs, on_part, &part)?,
@@ -401,6 +411,7 @@ impl<'a> Walk<'a> {
             .collect();
         for &h in &held {
             (self.held[h].is_zero, self.held[h].is_pinned) = (is_zero, is_pinned);
+            self.held[h].generated.clone_from(&generated);
             self.deal_back(n, (inputs, &choice.inputs), h, &choice.summed)?;
         }
         Ok(held)
@@ -443,10 +454,20 @@ impl<'a> Walk<'a> {
     }
     /// Appends what a node is on that part.
     fn on_part(&mut self, n: &FlatNode, args: &[Slot], attrs: &Attrs, f: OnPart, part: &Portion) -> Result<Vec<Slot>> {
+        self.body(n, args, attrs, |c, given| f(c, given, part))
+    }
+    /// Appends what a rule makes of a node.
+    fn body(
+        &mut self,
+        n: &FlatNode,
+        args: &[Slot],
+        attrs: &Attrs,
+        rule: impl FnOnce(&Call, &[Value]) -> Result<Vec<Value>>,
+    ) -> Result<Vec<Slot>> {
         let types: Vec<Type> = args.iter().map(|&s| self.out.ty(s).clone()).collect();
         let body = n.site.scope(|| {
             let given: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), n.site)).collect();
-            let made = f(&Call { types: &types, attrs }, &given, part).map_err(|e| e.in_op(n.op.name).at(n.site))?;
+            let made = rule(&Call { types: &types, attrs }, &given).map_err(|e| e.in_op(n.op.name).at(n.site))?;
             graph_of(&given, &made)
         })?;
         Ok(splice(&mut self.out, &body, args))
@@ -531,7 +552,10 @@ impl<'a> Walk<'a> {
         if let Some((_, at)) = held.versions.iter().find(|(s, _)| s == want) {
             return Ok(*at);
         }
-        let mesh = self.request.mesh;
+        if let Some(at) = self.generate(h, want)? {
+            return Ok(at);
+        }
+        let (held, mesh) = (&self.held[h], self.request.mesh);
         let ways = held.versions.iter().filter_map(|(from, at)| {
             let list = steps(from, want, &held.ty.shape, mesh)?;
             Some((cost(&list, from, &held.ty, mesh), list, from.clone(), *at))
