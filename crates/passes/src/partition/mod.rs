@@ -17,6 +17,7 @@ pub use factors::factors;
 pub use generate::shards;
 pub use overlap::{Kind, Overlap};
 pub use reshard::{Exchange, Order, Recut, Step};
+pub use scatter::scattered;
 
 use crate::decompose::{expansion, graph_of, splice};
 use generate::Generated;
@@ -581,16 +582,6 @@ impl<'a> Walk<'a> {
         }
         Ok(at)
     }
-}
-
-/// A sharding that is also cut along an axis: the first dimension that nothing cuts and that has even parts.
-pub fn scattered(spec: &Spec, shape: &Shape, axis: u8, mesh: &Mesh) -> Option<Spec> {
-    let is_free = |d: &usize| spec.dims[*d].is_empty() && shape[*d] > 0 && shape[*d].is_multiple_of(mesh.size(axis));
-    let dim = (0..shape.rank()).find(is_free).filter(|_| spec.dim_of(axis).is_none())?;
-    let mut to = spec.clone();
-    to.dims[dim].push(axis);
-    to.partial.retain(|(a, _)| *a != axis);
-    Some(to)
 }
 
 /// A graph that takes a value, held so by this rank, to another sharding.

@@ -1,9 +1,9 @@
 //! Terms that become parts where a use needs them combined, instead of the whole: activations along their sequence, and
 //! gradients as ZeRO stores them.
 
+use super::Walk;
 use super::propagate::terms;
-use super::{Walk, scattered};
-use ir::{FlatNode, Result};
+use ir::{FlatNode, Mesh, Result, Shape, Spec};
 
 impl Walk<'_> {
     /// Activations that are terms, where a use needs them combined: each rank takes its part of the sequence.
@@ -49,4 +49,14 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// A sharding that is also cut along an axis: the first dimension that nothing cuts and that has even parts.
+pub fn scattered(spec: &Spec, shape: &Shape, axis: u8, mesh: &Mesh) -> Option<Spec> {
+    let is_free = |d: &usize| spec.dims[*d].is_empty() && shape[*d] > 0 && shape[*d].is_multiple_of(mesh.size(axis));
+    let dim = (0..shape.rank()).find(is_free).filter(|_| spec.dim_of(axis).is_none())?;
+    let mut to = spec.clone();
+    to.dims[dim].push(axis);
+    to.partial.retain(|(a, _)| *a != axis);
+    Some(to)
 }
