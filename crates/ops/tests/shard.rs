@@ -200,7 +200,7 @@ fn parts_of_every_row_make_the_whole() {
 
 /// All ranges of a shape whose dimensions are cut into thirds, or not at all.
 fn choices(shape: &Shape) -> Vec<Vec<Range<usize>>> {
-    let one = |d: usize| [0..d].into_iter().chain((0..3).map(move |i| part(d, 3, i)));
+    let one = |d: usize| std::iter::once(0..d).chain((0..3).map(move |i| part(d, 3, i)));
     shape.iter().fold(vec![Vec::new()], |all, &d| {
         let with = |r: Range<usize>| all.iter().map(move |a: &Vec<Range<usize>>| [a.clone(), vec![r.clone()]].concat());
         one(d).flat_map(with).collect()
