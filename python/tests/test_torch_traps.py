@@ -83,3 +83,35 @@ def test_a_missing_file_is_a_file_not_found_error(tmp_path, load):
     with pytest.raises(FileNotFoundError, match="missing.pt2") as raised:
         load(tmp_path / "missing.pt2")
     assert isinstance(raised.value, tw.FileMissingError) and isinstance(raised.value, tw.FileError)
+
+
+class Powers:
+    def __init__(self, base):
+        self.base = base
+
+    def __call__(self, step):
+        return self.base**step
+
+
+@pytest.mark.parametrize("kind", ["LambdaLR", "MultiplicativeLR"])
+def test_a_schedules_state_has_what_its_objects_remember(kind):
+    make = getattr(tw.optim.lr_scheduler, kind)
+    first = make(tw.optim.SGD([tw.zeros(1, requires_grad=True)], lr=1.0), Powers(0.5))
+    assert first.state_dict()["lr_lambdas"] == [{"base": 0.5}]
+    second = make(tw.optim.SGD([tw.zeros(1, requires_grad=True)], lr=1.0), Powers(0.9))
+    second.load_state_dict(first.state_dict())
+    second.step()
+    assert second.lr_lambdas[0].base == 0.5 and second.get_last_lr() == [0.5]
+    function = make(tw.optim.SGD([tw.zeros(1, requires_grad=True)], lr=1.0), lambda step: 1.0)
+    assert function.state_dict()["lr_lambdas"] == [None]
+    function.load_state_dict(function.state_dict())
+
+
+def test_steps_between_warm_restarts():
+    o = tw.optim.SGD([tw.zeros(1, requires_grad=True)], lr=1.0)
+    s = tw.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3, T_mult=2)
+    seen = []
+    for _ in range(10):
+        s.step()
+        seen.append((s.T_cur, s.T_i))
+    assert seen == [(1, 3), (2, 3), *[(i, 6) for i in range(6)], (0, 12), (1, 12)]

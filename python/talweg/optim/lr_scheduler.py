@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import types
 from typing import TYPE_CHECKING
 
 from .._checked import check, type_error, value_error
@@ -45,7 +46,10 @@ class LambdaLR(LRScheduler):
         return self.base_lrs[group] * self.lr_lambdas[group](step)
 
     def state_dict(self) -> dict[str, Any]:
-        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+        return super().state_dict() | {"lr_lambdas": _states(self.lr_lambdas)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        super().load_state_dict(_restored(self.lr_lambdas, state_dict))
 
 
 def _functions(scheduler, optimizer, f):
@@ -55,6 +59,19 @@ def _functions(scheduler, optimizer, f):
     if not all(map(callable, functions)):
         raise type_error(f"{type(scheduler).__name__}: lr_lambda is a function of the step, not {type(f).__name__}")
     return functions
+
+
+def _states(functions):
+    """What an object that can be called remembers; nothing of a function."""
+    return [None if isinstance(f, types.FunctionType) else dict(getattr(f, "__dict__", {})) for f in functions]
+
+
+def _restored(functions, state):
+    """The rest of a schedule's state, once the objects that can be called have taken theirs."""
+    for f, saved in zip(functions, state.get("lr_lambdas", ())):
+        if saved is not None:
+            f.__dict__.update(saved)
+    return {k: v for k, v in state.items() if k != "lr_lambdas"}
 
 
 class MultiplicativeLR(LRScheduler):
@@ -79,7 +96,10 @@ class MultiplicativeLR(LRScheduler):
         return [rate * f(self.last_epoch) for rate, f in zip(self._rates(), self.lr_lambdas)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+        return super().state_dict() | {"lr_lambdas": _states(self.lr_lambdas)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        super().load_state_dict(_restored(self.lr_lambdas, state_dict))
 
 
 class StepLR(LRScheduler):
@@ -293,6 +313,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def T_cur(self) -> int:
         """Steps since the last restart."""
         return self._place(max(self.last_epoch, 0))[0]
+
+    @property
+    def T_i(self) -> int:
+        """Steps from the last restart to the next."""
+        return self._place(max(self.last_epoch, 0))[1]
 
 
 class Warmup(LRScheduler):
