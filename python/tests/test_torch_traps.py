@@ -115,3 +115,16 @@ def test_steps_between_warm_restarts():
         s.step()
         seen.append((s.T_cur, s.T_i))
     assert seen == [(1, 3), (2, 3), *[(i, 6) for i in range(6)], (0, 12), (1, 12)]
+
+
+def test_stacked_parameters_collect_gradients():
+    layers = [nn.BatchNorm1d(2) for _ in range(3)]
+    params, buffers = tw.func.stack_module_state(layers)
+    assert all(p.requires_grad and p.is_leaf for p in params.values()) and not any(b.requires_grad for b in buffers.values())
+    optimizer = tw.optim.SGD(params.values(), lr=0.5)
+    (params["weight"] * tw.tensor([[1.0], [2.0], [3.0]])).sum().backward()
+    optimizer.step()
+    assert params["weight"].tolist() == [[0.5, 0.5], [0, 0], [-0.5, -0.5]]
+    assert layers[0].weight.tolist() == [1, 1]
+    layers[0].requires_grad_(False)
+    assert not tw.func.stack_module_state(layers)[0]["weight"].requires_grad

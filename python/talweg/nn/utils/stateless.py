@@ -80,6 +80,8 @@ def functional_call(
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of models of one kind, each stacked along a new first axis: for ``vmap``.
 
+    The stacked parameters are leaves that collect gradients where those of the first model do.
+
     >>> params, buffers = tw.nn.utils.stateless.stack_module_state([tw.nn.Linear(2, 3) for _ in range(4)])
     >>> params["weight"].shape, buffers
     (talweg.Size([4, 3, 2]), {})
@@ -90,7 +92,8 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     stacked = []
     for walk in ("named_parameters", "named_buffers"):
         parts = [dict(getattr(m, walk)()) for m in models]
-        stacked.append({n: Tensor.stack([p[n].detach() for p in parts]) for n in parts[0]})
+        whole = {n: Tensor.stack([p[n].detach() for p in parts]) for n in parts[0]}
+        stacked.append({n: t.requires_grad_() if parts[0][n].requires_grad else t for n, t in whole.items()})
     return tuple(stacked)
 
 
