@@ -128,3 +128,12 @@ def test_stacked_parameters_collect_gradients():
     assert layers[0].weight.tolist() == [1, 1]
     layers[0].requires_grad_(False)
     assert not tw.func.stack_module_state(layers)[0]["weight"].requires_grad
+
+
+@pytest.mark.parametrize("same", [lambda x: x.float(), lambda x: x.type(tw.float32), lambda x: x.type_as(x), lambda x: x.to(tw.float32)])
+def test_a_conversion_to_the_same_type_is_the_tensor_itself(same):
+    x = tw.tensor([2.0, 4.0])
+    same(x).div_(2)
+    assert x.tolist() == [1, 2]
+    x.double().mul_(2)
+    assert x.tolist() == [1, 2]

@@ -216,13 +216,13 @@ def type(self: "Tensor", dtype: Any = None, non_blocking: bool = False) -> Any:
     if isinstance(dtype, str) and dtype.endswith("Tensor"):
         kinds = {v: k for k, v in _TENSOR_TYPES.items()}
         dtype = kinds.get(dtype.rsplit(".", 1)[-1].removesuffix("Tensor"), dtype)
-    return self.astype(getattr(dtype, "dtype", dtype))
+    return self.to(dtype=getattr(dtype, "dtype", dtype))
 
 
 @public(function=False)
 def type_as(self: "Tensor", other: "Tensor") -> "Tensor":
-    """Converted to the type of another tensor."""
-    return self.astype(other.dtype)
+    """Converted to the type of another tensor; itself if it is of that type."""
+    return self.to(dtype=other.dtype)
 
 
 @public(function=False)

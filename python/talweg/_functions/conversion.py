@@ -52,9 +52,10 @@ def to(
 
 def _conversion(name: str, to: str) -> None:
     def convert(self: Any, memory_format: Any = None) -> Any:
-        return self.astype(to)
+        return self if self.dtype.name == to else self.astype(to)
 
-    convert.__name__, convert.__qualname__, convert.__doc__ = name, f"Tensor.{name}", f"Converted to {to}."
+    convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"
+    convert.__doc__ = f"Converted to {to}; itself if it is of that type."
     setattr(Tensor, name, convert)
 
 
