@@ -21,6 +21,8 @@ REFUSED = [
     (lambda: tw.einsum(tw.ones(2), tw.ones(2)), "list of its dimensions' numbers"),
     (lambda: tw.einsum(tw.ones(2), [52]), "0 to 51"),
     (lambda: tw.linalg.cholesky_ex(-tw.eye(2), check_errors=True), "not positive definite"),
+    (lambda: F.instance_norm(tw.ones(2, 3, 1)), r"each channel of shape \(2, 3, 1\) is one number"),
+    (lambda: nn.InstanceNorm2d(2)(tw.ones(1, 2, 1, 1)), "is one number"),
 ]
 
 
@@ -137,3 +139,8 @@ def test_a_conversion_to_the_same_type_is_the_tensor_itself(same):
     assert x.tolist() == [1, 2]
     x.double().mul_(2)
     assert x.tolist() == [1, 2]
+
+
+def test_one_number_a_channel_may_be_normalized_by_running_averages():
+    layer = nn.InstanceNorm1d(2, track_running_stats=True).eval()
+    assert layer(tw.ones(1, 2, 1)).shape == (1, 2, 1)

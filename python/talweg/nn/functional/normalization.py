@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ... import _native
@@ -113,6 +114,8 @@ def instance_norm(
             raise value_error("instance_norm: without use_input_stats running_mean and running_var are needed")
         return x.batch_norm(running_mean, running_var, weight, bias, eps)
     axes = tuple(range(2, x.ndim))
+    if math.prod(x.shape[2:]) == 1:
+        raise value_error(f"instance_norm: each channel of shape {tuple(x.shape)} is one number, which leaves nothing of it")
     if running_mean is not None:
         _moved(running_mean, x.mean(axes).mean(0), momentum)
     if running_var is not None:
