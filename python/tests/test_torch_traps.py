@@ -23,6 +23,7 @@ REFUSED = [
     (lambda: tw.linalg.cholesky_ex(-tw.eye(2), check_errors=True), "not positive definite"),
     (lambda: F.instance_norm(tw.ones(2, 3, 1)), r"each channel of shape \(2, 3, 1\) is one number"),
     (lambda: nn.InstanceNorm2d(2)(tw.ones(1, 2, 1, 1)), "is one number"),
+    (lambda: tw.masked_scatter(tw.zeros(3), tw.tensor([True] * 3), tw.ones(2)).tolist(), "index 2 is out of range"),
 ]
 
 
@@ -144,3 +145,8 @@ def test_a_conversion_to_the_same_type_is_the_tensor_itself(same):
 def test_one_number_a_channel_may_be_normalized_by_running_averages():
     layer = nn.InstanceNorm1d(2, track_running_stats=True).eval()
     assert layer(tw.ones(1, 2, 1)).shape == (1, 2, 1)
+
+
+def test_a_mask_takes_as_many_values_as_it_has_places():
+    got = tw.masked_scatter(tw.zeros(4), tw.tensor([False, True, False, False]), tw.tensor([5.0]))
+    assert got.tolist() == [0, 5, 0, 0]

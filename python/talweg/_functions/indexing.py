@@ -225,7 +225,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     values = source.reshape(-1)
     if values.shape[0] == 0:
         return x
-    chosen = _ops.take(values, _ops.clamp(order, 0, values.shape[0] - 1), 0)
+    # A mask with more places than values is an index out of range.
+    chosen = _ops.take(values, _ops.where(mask, order, 0), 0)
     return _ops.where(mask, chosen, x.reshape(-1)).reshape(shape)
 
 
