@@ -24,6 +24,8 @@ REFUSED = [
     (lambda: F.instance_norm(tw.ones(2, 3, 1)), r"each channel of shape \(2, 3, 1\) is one number"),
     (lambda: nn.InstanceNorm2d(2)(tw.ones(1, 2, 1, 1)), "is one number"),
     (lambda: tw.masked_scatter(tw.zeros(3), tw.tensor([True] * 3), tw.ones(2)).tolist(), "index 2 is out of range"),
+    (lambda: F.gaussian_nll_loss(tw.ones(2), tw.ones(2), -1.0), "var must be at least 0"),
+    (lambda: tw.bernoulli(tw.ones(2), 1.5), "p must lie between 0 and 1"),
 ]
 
 

@@ -294,6 +294,8 @@ def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generato
     >>> tw.bernoulli(tw.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
+    if p is not None and not 0 <= p <= 1:
+        raise value_error(f"bernoulli: p must lie between 0 and 1, not {p}")
     chance = input if p is None else _native.full_like(input, p, dtype="float32")
     with from_generator(generator):
         return ops.random_bernoulli(_native.random_key(), chance).astype(input.dtype)

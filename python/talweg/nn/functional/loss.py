@@ -147,6 +147,8 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Of numbers under a normal distribution with mean ``input`` and variance ``var``."""
     x = tensor(input)
+    if not isinstance(var, Tensor) and var < 0:
+        raise value_error(f"gaussian_nll_loss: var must be at least 0, not {var}")
     var = tensor(var) if isinstance(var, Tensor) else x.full_like(var)
     if var.ndim == x.ndim - 1:
         var = var.unsqueeze(-1)
