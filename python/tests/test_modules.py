@@ -300,6 +300,7 @@ def test_containers():
     assert list(named) == ["a", "b", "c"] and "b" in named and isinstance(named.pop("b"), nn.ReLU) and len(named) == 2
     p = nn.ParameterDict({"x": tw.ones(1)})
     p["y"] = nn.Parameter(tw.ones(2))
+    assert repr(p) == "ParameterDict(\n  (x): Parameter of size (1,)\n  (y): Parameter of size (2,)\n)"
     assert list(p.state_dict()) == ["x", "y"] and p.get("z") is None and len(p.pop("x")) == 1
     listed = nn.ParameterList([tw.ones(1)])
     listed += [tw.ones(2)]

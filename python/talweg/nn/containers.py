@@ -321,5 +321,8 @@ class ParameterDict(Module):
         for k, v in parameters.items() if hasattr(parameters, "items") else parameters:
             self[k] = v
 
+    def extra_repr(self) -> str:
+        return "\n  ".join(f"({k}): {type(v).__name__} of size {tuple(v.shape)}" for k, v in self.items() if isinstance(v, Tensor))
+
 
 check(globals(), __all__)
