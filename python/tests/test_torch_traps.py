@@ -152,3 +152,10 @@ def test_one_number_a_channel_may_be_normalized_by_running_averages():
 def test_a_mask_takes_as_many_values_as_it_has_places():
     got = tw.masked_scatter(tw.zeros(4), tw.tensor([False, True, False, False]), tw.tensor([5.0]))
     assert got.tolist() == [0, 5, 0, 0]
+
+
+def test_the_derivative_of_quantiles_in_the_middle():
+    p = tw.tensor([0.3, 0.5, 0.7], dtype=tw.float64, requires_grad=True)
+    y = tw.special.ndtri(p)
+    y.sum().backward()
+    assert p.grad.tolist() == pytest.approx([2.8761037, 2.5066283, 2.8761037], rel=1e-6)

@@ -25,7 +25,7 @@ def ndtri(input: Any) -> Tensor:
     dtype = input.dtype if is_floating(input) else "float32"
     p = input.astype("float64")
     inside = (p > 0) & (p < 1)
-    q = _ops.where(inside, _ops.minimum(p, 1.0 - p), 0.25)
+    q = _ops.where(inside, _ops.where(p > 0.5, 1.0 - p, p), 0.25)
     goal = _ops.log(q)
     # Newton's method on the logarithm; the last two steps carry the derivatives up to the third.
     fixed = goal.detach()
