@@ -159,3 +159,9 @@ def test_the_derivative_of_quantiles_in_the_middle():
     y = tw.special.ndtri(p)
     y.sum().backward()
     assert p.grad.tolist() == pytest.approx([2.8761037, 2.5066283, 2.8761037], rel=1e-6)
+
+
+def test_the_slope_of_rrelu_at_zero_is_that_of_negative_numbers():
+    x = tw.tensor([-1.0, 0.0, 1.0], requires_grad=True)
+    F.rrelu(x, 0.25, 0.75).sum().backward()
+    assert x.grad.tolist() == [0.5, 0.5, 1]

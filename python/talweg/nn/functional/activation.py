@@ -120,7 +120,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     """A leaky ReLU whose slope is drawn between ``lower`` and ``upper``; in inference it is their mean."""
     x = tensor(input)
     slope = _native.uniform(x.shape, lower, upper).astype(x.dtype) if training else (lower + upper) / 2
-    return in_place(input, Tensor.where(x < 0, x * slope, x), inplace)
+    return in_place(input, Tensor.where(x <= 0, x * slope, x), inplace)
 
 
 def _in_place(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
