@@ -165,3 +165,18 @@ def test_the_slope_of_rrelu_at_zero_is_that_of_negative_numbers():
     x = tw.tensor([-1.0, 0.0, 1.0], requires_grad=True)
     F.rrelu(x, 0.25, 0.75).sum().backward()
     assert x.grad.tolist() == [0.5, 0.5, 1]
+
+
+def test_milestones_are_counted_in_the_state_as_pytorchs():
+    def schedule(at):
+        return tw.optim.lr_scheduler.MultiStepLR(tw.optim.SGD([tw.zeros(1, requires_grad=True)], lr=1.0), at, gamma=0.5)
+
+    first, second = schedule([2, 2, 3]), schedule([9])
+    assert first.state_dict()["milestones"] == {2: 2, 3: 1} and first.lr(2) == 0.25
+    first.step()
+    second.load_state_dict(first.state_dict() | {"milestones": {2: 2, 3: 1}})
+    rates = []
+    for _ in range(3):
+        second.step()
+        rates += second.get_last_lr()
+    assert rates == [0.25, 0.125, 0.125]

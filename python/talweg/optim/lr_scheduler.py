@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import math
 import types
 from typing import TYPE_CHECKING
@@ -134,15 +135,15 @@ class MultiStepLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        self.milestones, self.gamma = collections.Counter(sorted(milestones)), gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        times = self.milestones.count(self.last_epoch)
+        times = self.milestones.get(self.last_epoch, 0)
         return [rate * self.gamma**times for rate in self._rates()]
 
     def _closed(self, group, step):
-        return self.base_lrs[group] * self.gamma ** bisect.bisect_right(self.milestones, step)
+        return self.base_lrs[group] * self.gamma ** sum(n for at, n in self.milestones.items() if at <= step)
 
 
 class ConstantLR(LRScheduler):
