@@ -180,3 +180,37 @@ def test_milestones_are_counted_in_the_state_as_pytorchs():
         second.step()
         rates += second.get_last_lr()
     assert rates == [0.25, 0.125, 0.125]
+
+
+CHOSEN = [
+    lambda x: x.clamp(min=0),
+    lambda x: x.clamp(0, 9),
+    lambda x: tw.maximum(x, tw.tensor(0.0)),
+    lambda x: tw.fmax(x, tw.tensor(0.0)),
+    lambda x: -(-x).clamp(max=0),
+    lambda x: -tw.minimum(-x, tw.tensor(0.0)),
+    lambda x: -tw.fmin(-x, tw.tensor(0.0)),
+]
+
+
+@pytest.mark.parametrize("bounded", CHOSEN)
+@pytest.mark.parametrize("steep", [tw.sqrt, tw.log])
+def test_an_infinite_gradient_does_not_reach_what_is_bounded(bounded, steep):
+    x = tw.tensor([-1.0, 4.0], requires_grad=True)
+    steep(bounded(x)).sum().backward()
+    assert x.grad.tolist() == [0, 0.25]
+
+
+def test_an_angle_at_the_bound_of_clamp():
+    x = tw.tensor([1.0, 0.0], requires_grad=True)
+    tw.acos(x.clamp(-1, 1)).sum().backward()
+    assert x.grad.tolist() == [0, -1]
+
+
+def test_a_bound_gets_the_rest_of_the_gradient():
+    x, lo, hi = (tw.tensor(v, requires_grad=True) for v in ([0.0, 1.0, 2.0, 9.0], [1.0, 1.0, 1.0, 1.0], [5.0, 5.0, 2.0, 5.0]))
+    (x.clamp(lo, hi) * tw.tensor([2.0, 4.0, 6.0, 8.0])).sum().backward()
+    assert [t.grad.tolist() for t in (x, lo, hi)] == [[0, 2, 3, 0], [2, 2, 0, 0], [0, 0, 3, 8]]
+    a, b = (tw.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]))
+    (tw.maximum(a, b) + 10 * tw.fmin(a, b)).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([10, 5.5, 1], [1, 5.5, 10])

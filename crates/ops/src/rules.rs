@@ -176,6 +176,17 @@ pub fn binary_grad(
     grads([unbroadcast(ga, &c.inputs[0].ty().shape), unbroadcast(gb, &c.inputs[1].ty().shape)])
 }
 
+/// What two values get of the gradient: all of it where only one of them wins, else half. It is chosen, not multiplied:
+/// an infinite gradient leaves 0 to the one that gets nothing.
+pub fn halved(first: &Tensor, second: &Tensor, g: &Tensor) -> (Tensor, Tensor) {
+    let (zero, half) = (g.zeros_like(), g * 0.5);
+    let part = |wins: &Tensor, loses: &Tensor| {
+        let apart = Tensor::where_(wins, g, &zero);
+        Tensor::where_(&wins.eq(loses), &half, apart)
+    };
+    (part(first, second), part(second, first))
+}
+
 /// Evenly mixed sample values in an interval, the same every time.
 pub fn sample(dtype: DType, shape: impl Into<Shape>, seed: u64, (lo, hi): (f64, f64)) -> Literal {
     let shape = shape.into();

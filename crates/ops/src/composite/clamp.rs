@@ -1,6 +1,6 @@
 //! `clamp`: the value held between two bounds.
 
-use super::{promote, share, tie};
+use super::{parted, promote, tie};
 use crate::rules::{GradTensors, expand1, f64s, floats, grads, unbroadcast};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
@@ -14,11 +14,10 @@ pub static OP: Op = Op {
     grad: Grad::Rule(|c| {
         let (x, lo, hi, g) = (c.x(0), c.x(1), c.x(2), c.g(0));
         let raised = x.maximum(&lo);
-        let of_x = share(&x.gt(&lo), &x.eq(&lo), tie(&c.inputs[1]), &g);
-        let of_raised = share(&raised.lt(&hi), &raised.eq(&hi), tie(&c.inputs[2]), &g);
-        let inside = &g * &of_raised;
+        let (inside, of_hi) = parted(&raised.lt(&hi), &raised.eq(&hi), tie(&c.inputs[2]), &g);
+        let (of_x, of_lo) = parted(&x.gt(&lo), &x.eq(&lo), tie(&c.inputs[1]), &inside);
         let part = |g: Tensor, i: usize| unbroadcast(g, &c.inputs[i].ty().shape);
-        grads([part(&inside * &of_x, 0), part(inside * (1.0 - of_x), 1), part(g * (1.0 - of_raised), 2)])
+        grads([part(of_x, 0), part(of_lo, 1), part(of_hi, 2)])
     }),
     cases: || {
         vec![

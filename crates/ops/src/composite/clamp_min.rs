@@ -1,6 +1,6 @@
 //! `clamp_min`: the value, not below a bound.
 
-use super::{share, tie};
+use super::{parted, tie};
 use crate::rules::{binary_grad, expand1, f64s, floats};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
@@ -13,10 +13,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]))),
     grad: Grad::Rule(|c| {
         let tie = tie(&c.inputs[1]);
-        binary_grad(c, |x, lo, _, g| {
-            let share = share(&x.gt(&lo), &x.eq(&lo), tie, &g);
-            (&g * &share, &g * (1.0 - share))
-        })
+        binary_grad(c, |x, lo, _, g| parted(&x.gt(&lo), &x.eq(&lo), tie, &g))
     }),
     cases: || {
         vec![

@@ -130,10 +130,15 @@ fn tie(bound: &Value) -> f64 {
         _ => 0.5,
     }
 }
-/// The share of the gradient: all of it where it `wins`, `tie` of it where it is `equal`.
-fn share(wins: &Tensor, equal: &Tensor, tie: f64, g: &Tensor) -> Tensor {
-    let all = wins.cast_like(g);
-    if tie == 0.0 { all } else { all + equal.cast_like(g) * tie }
+/// What a value and its bound get of the gradient: the value all of it where it `wins`, `tie` of it where it is `equal`,
+/// the bound the rest. It is chosen, not multiplied: an infinite gradient leaves 0 to the one that gets nothing.
+fn parted(wins: &Tensor, equal: &Tensor, tie: f64, g: &Tensor) -> (Tensor, Tensor) {
+    let zero = g.zeros_like();
+    if tie == 0.0 {
+        return (Tensor::where_(wins, g, &zero), Tensor::where_(wins, &zero, g));
+    }
+    let of_bound = Tensor::where_(equal, &(g * (1.0 - tie)), g);
+    (Tensor::where_(wins, g, Tensor::where_(equal, &(g * tie), &zero)), Tensor::where_(wins, &zero, of_bound))
 }
 
 /// All tensors in their common element type.

@@ -1,6 +1,6 @@
 //! `minimum`: the lesser of two.
 
-use crate::rules::binary_grad;
+use crate::rules::{binary_grad, halved};
 
 crate::binary! {
     /// The smaller of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
@@ -9,10 +9,7 @@ crate::binary! {
     int: |a, b| a.min(b);
     code: "fmin_nan({0}, {1})";
     cost: Short;
-    grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
-        // Half where equal, as for `maximum`.
-        let share = (a.lt(&b).cast_like(&g) + 1.0 - b.lt(&a).cast_like(&g)) * 0.5;
-        (&g * &share, &g * (1.0 - share))
-    }));
+    // Half where equal, as PyTorch does: both are then a subgradient of the same weight.
+    grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| halved(&a.lt(&b), &b.lt(&a), &g)));
     example: [1.0, 5.0], [2.0, 4.0] => [1.0, 4.0], "by hand";
 }
