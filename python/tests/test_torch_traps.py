@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 
 import talweg as tw
@@ -214,3 +215,23 @@ def test_a_bound_gets_the_rest_of_the_gradient():
     a, b = (tw.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]))
     (tw.maximum(a, b) + 10 * tw.fmin(a, b)).sum().backward()
     assert (a.grad.tolist(), b.grad.tolist()) == ([10, 5.5, 1], [1, 5.5, 10])
+
+
+MIXED = [
+    ([tw.tensor(1.0), 2.5], [1, 2.5], tw.float32),
+    ([3.5, tw.tensor(1.0), 2.5, tw.tensor(4)], [3.5, 1, 2.5, 4], tw.float32),
+    ([tw.tensor(1), 2.5], [1, 2.5], tw.float32),
+    ([tw.tensor(True), 2], [1, 2], tw.int64),
+    ([np.int64(1), 2.5], [1, 2.5], tw.float32),
+    ([1.5, np.int64(2)], [1.5, 2], tw.float32),
+    ([np.uint8(1), 300], [1, 300], tw.int64),
+    ([np.float64(1.5), np.float32(2)], [1.5, 2], tw.float64),
+    ([[np.int64(1), 2], [3.5, tw.tensor(4)]], [[1, 2], [3.5, 4]], tw.float32),
+    ([1j, tw.tensor(2.0)], [1j, 2], tw.complex64),
+]
+
+
+@pytest.mark.parametrize("data, want, dtype", MIXED)
+def test_numbers_beside_tensors_keep_their_order_and_value(data, want, dtype):
+    got = tw.tensor(data)
+    assert got.tolist() == want and got.dtype == dtype

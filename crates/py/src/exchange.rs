@@ -104,11 +104,52 @@ fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
 struct Leaves {
     numbers: Vec<Complex<f64>>,
     integers: Vec<i128>,
-    tensors: Vec<Tensor>,
+    /// Each with the number of leaves before it.
+    tensors: Vec<(usize, Tensor)>,
     has_complex: bool,
     has_float: bool,
     has_double: bool,
     has_int: bool,
+}
+
+impl Leaves {
+    /// The type of the numbers.
+    fn natural(&self) -> DType {
+        match (self.has_float || self.numbers.is_empty(), self.has_int) {
+            _ if self.has_complex => default_complex(),
+            (true, _) if self.has_double => DType::F64,
+            (true, _) => default_float(),
+            (false, true) => whole_type(self.integers.iter().copied().max().unwrap_or(0)),
+            (false, false) => DType::Bool,
+        }
+    }
+}
+
+/// Tensors and the numbers among them, all as tensors of one type that holds each.
+fn in_order(leaves: Leaves) -> ::tensor::Result<Vec<Tensor>> {
+    if leaves.numbers.is_empty() {
+        return Ok(leaves.tensors.into_iter().map(|(_, t)| t).collect());
+    }
+    let mut dtype = leaves.natural();
+    for (_, t) in &leaves.tensors {
+        dtype = dtype.promote(t.dtype()?);
+    }
+    let number = |(&x, &i): (&Complex<f64>, &i128)| {
+        let is_whole = !dtype.is_inexact();
+        Tensor::from(if is_whole {
+            Literal::from_ints(dtype, (), &[i])
+        } else {
+            Literal::from_complex(dtype, (), &[x])
+        })
+    };
+    let mut numbers = leaves.numbers.iter().zip(&leaves.integers).map(number);
+    let mut out = Vec::with_capacity(leaves.numbers.len() + leaves.tensors.len());
+    for (place, t) in leaves.tensors {
+        out.extend(numbers.by_ref().take(place - out.len()));
+        out.push(t.cast(dtype));
+    }
+    out.extend(numbers);
+    Ok(out)
 }
 
 fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
@@ -118,8 +159,9 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if !leaves.tensors.is_empty() {
         let site = here(obj.py());
         let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+        let parts = site.scope(|| in_order(leaves)).or_raise(obj.py())?;
         return Ok(site.scope(|| {
-            let all = Tensor::stack(&leaves.tensors, 0);
+            let all = Tensor::stack(&parts, 0);
             let rest: Vec<i64> = all.shape().map_or(vec![], |s| s[1..].iter().map(|&d| d as i64).collect());
             let t = all.view(&[dims, rest].concat());
             dtype.map_or(t.clone(), |d| t.cast(d))
@@ -134,13 +176,7 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
         let l = converted(l, dtype)?;
         return Ok(here(obj.py()).scope(|| Tensor::from(l)));
     }
-    let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
-        (true, _) if leaves.has_double => DType::F64,
-        (true, _) => default_float(),
-        (false, true) => whole_type(leaves.integers.iter().copied().max().unwrap_or(0)),
-        (false, false) => DType::Bool,
-    };
-    let dtype = dtype.unwrap_or(natural);
+    let dtype = dtype.unwrap_or(leaves.natural());
     let shape = Shape::new(&shape);
     let l = if dtype.is_inexact() || leaves.has_float {
         Literal::from_complex(dtype, shape, &leaves.numbers)
@@ -193,25 +229,8 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
         out.numbers.push(Complex::new(z.real(), z.imag()));
         out.integers.push(0);
     } else {
-        out.tensors.push(required(obj, None)?);
+        out.tensors.push((out.numbers.len() + out.tensors.len(), required(obj, None)?));
     }
-    if out.tensors.is_empty() || out.numbers.is_empty() {
-        return Ok(());
-    }
-    // Numbers beside tensors: all become tensors.
-    let site = here(obj.py());
-    if out.tensors.len() == 1 {
-        let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
-        let before = out.numbers.iter().map(|&x| Tensor::from(Literal::from_complex(dtype, (), &[x])));
-        let mut all: Vec<Tensor> = site.scope(|| before.collect());
-        all.append(&mut out.tensors);
-        out.tensors = all;
-    } else {
-        let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
-        out.tensors.extend(out.numbers.iter().map(|&x| Tensor::from(Literal::from_complex(dtype, (), &[x]))));
-    }
-    out.numbers.clear();
-    out.integers.clear();
     Ok(())
 }
 
