@@ -235,3 +235,12 @@ MIXED = [
 def test_numbers_beside_tensors_keep_their_order_and_value(data, want, dtype):
     got = tw.tensor(data)
     assert got.tolist() == want and got.dtype == dtype
+
+
+@pytest.mark.parametrize("number, dtype", [(300, "uint8"), (-129, "int8"), (2**31, "int32"), (1e10, "int32"), (float("nan"), "int64"), (float("inf"), "uint8")])
+def test_a_number_that_an_integer_type_does_not_hold_is_refused(number, dtype):
+    for make in (lambda: tw.tensor(number, dtype=dtype), lambda: tw.tensor([0, number], dtype=dtype), lambda: tw.full((2,), number, dtype=dtype)):
+        with pytest.raises(tw.Error, match=f"does not fit in {dtype}"):
+            make()
+    assert tw.tensor([2**63 - 1, -(2**63)]).tolist() == [2**63 - 1, -(2**63)]
+    assert tw.tensor([-1, 255], dtype="uint8").tolist() == [255, 255] and tw.tensor([1.9, -1.9], dtype="int8").tolist() == [1, -1]

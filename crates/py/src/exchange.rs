@@ -51,6 +51,11 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
         }
     };
     let Some(literal) = literal else { return Ok(None) };
+    if let Some(d) = dtype
+        && let Some(x) = number_of(obj)?
+    {
+        check_fits(d, &[x])?;
+    }
     let literal = converted(literal, dtype)?;
     Ok(Some(here(obj.py()).scope(|| Tensor::from(literal))))
 }
@@ -64,6 +69,32 @@ fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
         Some(d) => Ok(l.cast(d)),
         None => Ok(l),
     }
+}
+
+/// Fails if a number lies outside of an integer type. A negative number of an unsigned type wraps, as in PyTorch.
+fn check_fits(dtype: DType, numbers: &[i128]) -> PyResult<()> {
+    if !dtype.is_int() {
+        return Ok(());
+    }
+    let limit = 1i128 << (dtype.size() * 8 - usize::from(!dtype.is_unsigned()));
+    match numbers.iter().find(|x| !(-limit..limit).contains(x)) {
+        Some(&(i128::MAX | i128::MIN)) => {
+            Err(value_error(format!("a number that is not finite does not fit in {dtype}")))
+        }
+        Some(x) => Err(value_error(format!("{x} does not fit in {dtype}"))),
+        None => Ok(()),
+    }
+}
+
+/// The whole part of a number, if it is one: of NaN and infinities the greatest that there is.
+fn number_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
+    if obj.is_instance_of::<PyInt>() {
+        return whole(obj).map(Some);
+    }
+    Ok(if obj.is_instance_of::<PyFloat>() { Some(truncated(obj.extract()?)) } else { None })
+}
+fn truncated(x: f64) -> i128 {
+    if x.is_nan() { i128::MAX } else { x as i128 }
 }
 
 /// An integer that a type of 64 bits holds.
@@ -178,6 +209,7 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     }
     let dtype = dtype.unwrap_or(leaves.natural());
     let shape = Shape::new(&shape);
+    check_fits(dtype, &leaves.integers)?;
     let l = if dtype.is_inexact() || leaves.has_float {
         Literal::from_complex(dtype, shape, &leaves.numbers)
     } else {
@@ -223,7 +255,7 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
         // NumPy's float64 is a Python float as well.
         out.has_double |= !obj.is_exact_instance_of::<PyFloat>();
         out.numbers.push(Complex::new(x, 0.0));
-        out.integers.push(x as i128);
+        out.integers.push(truncated(x));
     } else if let Ok(z) = obj.cast::<PyComplex>() {
         out.has_complex = true;
         out.numbers.push(Complex::new(z.real(), z.imag()));
