@@ -244,3 +244,12 @@ def test_a_number_that_an_integer_type_does_not_hold_is_refused(number, dtype):
             make()
     assert tw.tensor([2**63 - 1, -(2**63)]).tolist() == [2**63 - 1, -(2**63)]
     assert tw.tensor([-1, 255], dtype="uint8").tolist() == [255, 255] and tw.tensor([1.9, -1.9], dtype="int8").tolist() == [1, -1]
+
+
+def test_a_tensor_of_tensors_has_no_history():
+    w = tw.tensor([1.0, 2.0], requires_grad=True)
+    assert not any(t.requires_grad for t in (tw.tensor(w), tw.tensor(w * 2), tw.tensor([w[0], 3.0]), tw.tensor([w.sum()])))
+    assert tw.asarray(w * 2).requires_grad and tw.as_tensor(w).requires_grad and tw.asarray(w, copy=True).requires_grad
+    leaf = tw.tensor(w * 2, requires_grad=True)
+    leaf.sum().backward()
+    assert leaf.is_leaf and leaf.grad.tolist() == [1, 1] and w.grad is None

@@ -60,7 +60,7 @@ impl Settings {
     }
 }
 
-/// A tensor from data; `dtype` converts it, `requires_grad` makes it collect gradients.
+/// A tensor from data, without its history; `dtype` converts it, `requires_grad` makes it collect gradients.
 #[pyfunction]
 #[pyo3(name = "tensor", signature = (data, dtype=None, *, device=None, copy=None, requires_grad=false, pin_memory=false))]
 fn from_data(
@@ -81,6 +81,9 @@ fn from_data(
     let out = PyTensor::from(t);
     if requires_grad {
         return Ok(PyTensor::from(collecting(py, &out.tensor())?));
+    }
+    if copy.is_none() && out.requires_grad() {
+        return Ok(PyTensor::from(here(py).scope(|| out.tensor().detach())));
     }
     Ok(out)
 }

@@ -91,7 +91,7 @@ def nextafter(input: "Tensor", other: Any) -> "Tensor":
     >>> tw.nextafter(tw.tensor(1.0), tw.tensor(2.0)).item() == 1.0 + 2.0**-23
     True
     """
-    x1, x2 = _native.tensor(input), _native.tensor(other)
+    x1, x2 = (x if isinstance(x, Tensor) else _native.tensor(x) for x in (input, other))
     dtype = _native.promote(x1.dtype, x2.dtype)
     if dtype.name not in _PRECISION:
         raise type_error(f"nextafter: expected floats, not {dtype.name}")

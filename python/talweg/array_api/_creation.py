@@ -16,7 +16,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: "bool |
     """An array from numbers, sequences and arrays of other libraries."""
     if isinstance(obj, Array) and not copy and dtype in (None, obj.dtype) and device in (None, obj.device):
         return obj
-    return _native.tensor(obj, dtype, device=device, copy=copy)
+    # A copy keeps the history.
+    return _native.tensor(obj, dtype, device=device, copy=True if copy is None else copy)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> "Array":

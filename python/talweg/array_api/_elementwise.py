@@ -55,7 +55,7 @@ _OWN = {"expm1": _expm1, "floor_divide": _floor_divide, "nextafter": elementwise
 
 
 def _array(x: Any) -> Any:
-    return x if isinstance(x, Array) else _native.tensor(x)
+    return x if isinstance(x, Array) else _native.tensor(x, copy=True)
 
 
 def _one(name: str) -> Any:
