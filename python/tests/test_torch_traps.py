@@ -253,3 +253,8 @@ def test_a_tensor_of_tensors_has_no_history():
     leaf = tw.tensor(w * 2, requires_grad=True)
     leaf.sum().backward()
     assert leaf.is_leaf and leaf.grad.tolist() == [1, 1] and w.grad is None
+
+
+def test_pythons_types_are_64_bits_wide():
+    assert [tw.zeros(1, dtype=t).dtype for t in (float, complex, int, bool)] == [tw.float64, tw.complex128, tw.int64, tw.bool]
+    assert tw.tensor([1], dtype=float).dtype == tw.zeros(1).to(float).dtype == tw.float64

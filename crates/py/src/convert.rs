@@ -488,10 +488,10 @@ fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
     }
     let py = obj.py();
     if obj.is(&py.get_type::<PyFloat>()) {
-        return Ok(default_float());
+        return Ok(DType::F64);
     }
     if obj.is(&py.get_type::<PyComplex>()) {
-        return Ok(default_complex());
+        return Ok(DType::C128);
     }
     if obj.is(&py.get_type::<PyBool>()) {
         return Ok(DType::Bool);
