@@ -258,3 +258,9 @@ def test_a_tensor_of_tensors_has_no_history():
 def test_pythons_types_are_64_bits_wide():
     assert [tw.zeros(1, dtype=t).dtype for t in (float, complex, int, bool)] == [tw.float64, tw.complex128, tw.int64, tw.bool]
     assert tw.tensor([1], dtype=float).dtype == tw.zeros(1).to(float).dtype == tw.float64
+
+
+def test_a_number_of_numpys_fills_as_pythons():
+    numbers = [np.float64(3), np.int64(3), np.float32(3)]
+    for make in (lambda x: tw.full((2,), x), tw.arange):
+        assert [make(x).dtype for x in numbers] == [tw.float32, tw.int64, tw.float32]

@@ -93,7 +93,7 @@ impl Other {
     }
 }
 /// True for a number of NumPy's, such as `np.sqrt(2)`, which takes the tensor's type as Python's numbers do.
-fn is_numpy_scalar(obj: &Bound<'_, PyAny>) -> bool {
+pub fn is_numpy_scalar(obj: &Bound<'_, PyAny>) -> bool {
     let class = obj.get_type();
     let is_numpy = class.module().is_ok_and(|m| m == "numpy");
     is_numpy && !class.name().is_ok_and(|n| n == "ndarray") && class.hasattr("item").unwrap_or(false)

@@ -2,7 +2,8 @@
 //! and off.
 
 use crate::convert::{
-    Count, DTypeArg, Like, PyDType, ShapeArg, arg, default_complex, default_float, dtype_object, stored,
+    Count, DTypeArg, Like, PyDType, ShapeArg, arg, default_complex, default_float, dtype_object, is_numpy_scalar,
+    stored,
 };
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
@@ -172,7 +173,8 @@ fn full(
         return Err(type_error("full: expected size and fill_value"));
     };
     // Made in the wanted type: a number must not lose bits on the way there.
-    let x = required(x, dtype.map(|d| d.0))?;
+    let x = if is_numpy_scalar(x) { x.call_method0("item")? } else { x.clone() };
+    let x = required(&x, dtype.map(|d| d.0))?;
     settings.made(py, || placed(x.broadcast_to(shape), device))
 }
 
@@ -215,9 +217,10 @@ fn random_key(py: Python<'_>, #[pyo3(from_py_with = arg)] seed: Option<u64>) -> 
     })
 }
 
-/// A Python number, also of a tensor with one element.
+/// A Python number, also of a tensor with one element or a number of NumPy's.
 fn number<'py>(x: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    x.map(|x| if x.is_instance_of::<PyTensor>() { x.call_method0("item") } else { Ok(x.clone()) }).transpose()
+    let has_item = |x: &Bound<'py, PyAny>| x.is_instance_of::<PyTensor>() || is_numpy_scalar(x);
+    x.map(|x| if has_item(x) { x.call_method0("item") } else { Ok(x.clone()) }).transpose()
 }
 
 /// Numbers from `start` up to but not including `end`.
