@@ -264,3 +264,12 @@ def test_a_number_of_numpys_fills_as_pythons():
     numbers = [np.float64(3), np.int64(3), np.float32(3)]
     for make in (lambda x: tw.full((2,), x), tw.arange):
         assert [make(x).dtype for x in numbers] == [tw.float32, tw.int64, tw.float32]
+
+
+def test_int_of_a_float():
+    assert [int(tw.tensor(x)) for x in (2.9, -2.9, True, 2**62)] == [2, -2, 1, 2**62]
+    assert int(tw.tensor(1e30, dtype=tw.float64)) == int(1e30)
+    with pytest.raises(ValueError, match="NaN"):
+        int(tw.tensor(float("nan")))
+    with pytest.raises(OverflowError, match="infinity"):
+        int(tw.tensor(float("inf")))

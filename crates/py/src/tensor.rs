@@ -13,7 +13,7 @@ use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variab
 use ir::{Buffer, Complex, Source, Type, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyDict, PyInt, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -422,14 +422,20 @@ impl PyTensor {
         let t = self.concrete(py)?;
         run(py, move || t.item::<f64>())
     }
-    fn __int__(&self, py: Python<'_>) -> PyResult<i128> {
+    fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.is_real("an int")?;
         let t = self.concrete(py)?;
-        run(py, move || {
+        if t.dtype().or_raise(py)?.is_float() {
+            // As Python's own: NaN and infinity are no integers.
+            let x = run(py, move || t.item::<f64>())?;
+            return Ok(PyFloat::new(py, x).call_method0("__int__")?.unbind());
+        }
+        let i = run(py, move || {
             if t.dtype()? == DType::U64 { t.item::<u64>().map(i128::from) } else { t.item::<i64>().map(i128::from) }
-        })
+        })?;
+        Ok(i.into_pyobject(py)?.into_any().unbind())
     }
-    fn __index__(&self, py: Python<'_>) -> PyResult<i128> {
+    fn __index__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if !self.dtype_now().is_int() {
             return Err(type_error(format!("only an integer is an index, not {}", self.dtype_now())));
         }
