@@ -192,3 +192,35 @@ def test_numpy_slices_backward():
     y[:2] = -1
     m[:2] = -1
     assert x.tolist() == n.tolist()
+
+
+WHOLE = {
+    "view": lambda x: x.view(2, 3),
+    "reshape": lambda x: x.reshape(2, 3),
+    "view_as": lambda x: x.view_as(x),
+    "squeeze": lambda x: x.squeeze(),
+    "squeeze of one": lambda x: x.squeeze(0),
+    "flatten": lambda x: x.flatten(1),
+    "unflatten": lambda x: x.unflatten(1, (3,)),
+    "expand": lambda x: x.expand(2, -1),
+    "expand_as": lambda x: x.expand_as(tw.ones(2, 3)),
+    "broadcast_to": lambda x: x.broadcast_to((2, 3)),
+    "Flatten": lambda x: nn.Flatten()(x),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_method_that_changes_no_shape_is_a_view(name):
+    x = tw.zeros(2, 3)
+    y = WHOLE[name](x)
+    y[0, 1] = 5
+    assert x.tolist() == [[0, 5, 0], [0, 0, 0]]
+    x.add_(1)
+    assert y.tolist() == [[1, 6, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("same", [lambda x: x + 0, lambda x: x.abs(), lambda x: x.clone(), lambda x: x.flip(()) if x.ndim else x, lambda x: x * 1])
+def test_arithmetic_that_changes_nothing_is_a_copy(same):
+    x = tw.ones(2, 3)
+    same(x).fill_(7)
+    assert x.tolist() == [[1, 1, 1], [1, 1, 1]]

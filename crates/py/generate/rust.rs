@@ -40,6 +40,9 @@ struct Signature {
 /// Reductions that convert to the type of `dtype=`, as PyTorch's.
 pub const TYPED: &[&str] = &["sum", "mean", "prod", "nansum", "nanmean", "cumsum", "cumprod"];
 
+/// Methods that only arrange elements: in PyTorch their results are views even where nothing changes.
+const ARRANGED: [&str; 4] = ["broadcast_to", "flatten", "squeeze", "unflatten"];
+
 /// The parameters, with NumPy's `axis` and `keepdims` as other spellings that are not shown.
 fn signature(m: &Python, axis: Option<&Param>) -> Signature {
     let mut s = Signature::default();
@@ -173,6 +176,7 @@ fn body(m: &Python, dim: Option<&Param>, out: &mut String) {
     };
     let _ = match m.method.on_self {
         true if is_typed || m.keeps => writeln!(out, "        stored(py, out, call_on(py, self, |me| {call}))"),
+        true if ARRANGED.contains(&m.name.as_str()) => writeln!(out, "        arrange(py, self, |me| {call})"),
         true => writeln!(out, "        call_on(py, self, |me| {call})"),
         false => writeln!(out, "        call(py, || {call})"),
     };

@@ -5,7 +5,7 @@ use crate::convert::{
     stored,
 };
 use crate::error::known;
-use crate::tensor::{PyTensor, call, call_on};
+use crate::tensor::{PyTensor, arrange, call, call_on};
 use ::tensor::linalg::*;
 use ::tensor::loss::*;
 use ::tensor::nn::*;

@@ -3,7 +3,7 @@
 use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, PyDType, Sizes, Word, arg, either, refused};
 use crate::error::type_error;
 use crate::site::here;
-use crate::tensor::{Out, PyTensor, call, call_on};
+use crate::tensor::{Out, PyTensor, arrange, call};
 use ::tensor::nn::{InterpolateOptions, Interpolation, Resize};
 use ::tensor::{Axes, Pad};
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ impl PyTensor {
     #[pyo3(signature = (*shape), text_signature = "($self, *shape)")]
     fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let sizes = spread(shape)?;
-        call_on(py, self, |t| t.view(&sizes))
+        arrange(py, self, |t| t.view(&sizes))
     }
     /// The same elements in another shape; of a type, the same bytes as elements of that type.
     #[pyo3(signature = (*shape), text_signature = "($self, *shape)")]
@@ -46,13 +46,13 @@ impl PyTensor {
             (None, 0) => spread(dims)?,
             _ => return Err(type_error("permute: expected dims")),
         };
-        call_on(py, self, |t| t.permute(&axes))
+        arrange(py, self, |t| t.permute(&axes))
     }
     /// Repeated along dimensions of size 1 without copying; -1 keeps a size.
     #[pyo3(signature = (*sizes), text_signature = "($self, *sizes)")]
     fn expand(&self, py: Python<'_>, sizes: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let sizes = spread(sizes)?;
-        call_on(py, self, |t| t.expand(&sizes))
+        arrange(py, self, |t| t.expand(&sizes))
     }
     /// Repeated along each axis, as PyTorch's `repeat`.
     #[pyo3(signature = (*times), text_signature = "($self, *times)")]

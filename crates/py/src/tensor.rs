@@ -133,9 +133,21 @@ pub fn call<R: Out>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<Py<PyAny>
 }
 /// As `call`, of an op on a tensor's value: results that share its elements are views of it.
 pub fn call_on<R: Out>(py: Python<'_>, me: &PyTensor, f: impl FnOnce(&Tensor) -> R) -> PyResult<Py<PyAny>> {
+    viewed(py, me, Strides::Positive, f)
+}
+/// As `call_on`, of an op that only arranges elements: a result that is the whole tensor is a view as well.
+pub fn arrange<R: Out>(py: Python<'_>, me: &PyTensor, f: impl FnOnce(&Tensor) -> R) -> PyResult<Py<PyAny>> {
+    viewed(py, me, Strides::Arranged, f)
+}
+fn viewed<R: Out>(
+    py: Python<'_>,
+    me: &PyTensor,
+    strides: Strides,
+    f: impl FnOnce(&Tensor) -> R,
+) -> PyResult<Py<PyAny>> {
     let (site, value) = (here(py), me.tensor());
     let out = interrupt::caught(py, || site.scope(|| f(&value)))?;
-    out.object_by(py, &|y| PyTensor(me.0.derive(&value, y, Strides::Positive)))
+    out.object_by(py, &|y| PyTensor(me.0.derive(&value, y, strides)))
 }
 
 /// Fails if a value cannot be known yet.

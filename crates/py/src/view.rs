@@ -35,6 +35,8 @@ pub enum Strides {
     Any,
     /// Those of a method, as in PyTorch: strides that are not negative, so that `flip` is a copy.
     Positive,
+    /// Those of a method that only arranges elements: as `Positive`, and the whole tensor as well.
+    Arranged,
 }
 
 /// A handle: what it names, whose view it is, and its own views.
@@ -452,7 +454,7 @@ fn hops(from: &Tensor, to: &Tensor, strides: Strides) -> Option<Vec<Hop>> {
         }
         _ => return None,
     };
-    (strides == Strides::Any || !out.is_empty()).then_some(out)
+    (strides != Strides::Positive || !out.is_empty()).then_some(out)
 }
 
 /// The way from the real parts of a complex value to `to`, which was made from the value's pairs.
