@@ -224,3 +224,13 @@ def test_arithmetic_that_changes_nothing_is_a_copy(same):
     x = tw.ones(2, 3)
     same(x).fill_(7)
     assert x.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_a_gradient_takes_new_data():
+    w = tw.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    w.grad.data = tw.tensor([7.0, 8.0])
+    assert w.grad.tolist() == [7, 8]
+    w.grad.data = w.grad.data / 2
+    tw.optim.SGD([w], lr=1.0).step()
+    assert w.tolist() == [-2.5, -2]

@@ -235,6 +235,8 @@ impl PyTensor {
                 v.var().leave_storage();
                 here(py).scope(|| v.assign(&value.0)).or_raise(py)
             }
+            // Each read of `grad` is another handle: what the variable collects is replaced.
+            None if self.0.is_gradient() => self.0.write(py, here(py).scope(|| value.0.detach())),
             None => {
                 self.0.check_born(py)?;
                 self.0.rebind(Kind::Value(value.0));

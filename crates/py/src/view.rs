@@ -284,6 +284,10 @@ impl Cell {
         *made.view.write() = Some(View { base, path: Vec::new(), is_detached: false, strides, is_strided });
         made
     }
+    /// True for the gradient of a variable, as `grad` returns it.
+    pub fn is_gradient(&self) -> bool {
+        self.view().is_some_and(|v| matches!(v.base, Base::Gradient(..)) && v.path.is_empty() && !v.is_detached)
+    }
     /// True if `other` is a view of this handle that shows what `y`, made of its value `me`, does.
     pub fn shows(self: &Arc<Cell>, me: &Tensor, y: &Tensor, other: &Cell) -> bool {
         let (Some(view), Some(hops)) = (other.view(), hops(me, y, Strides::Any)) else { return false };
