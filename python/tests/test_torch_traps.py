@@ -273,3 +273,8 @@ def test_int_of_a_float():
         int(tw.tensor(float("nan")))
     with pytest.raises(OverflowError, match="infinity"):
         int(tw.tensor(float("inf")))
+
+
+@pytest.mark.parametrize("indices", [lambda w: w.sort()[1], lambda w: w.topk(2)[1], lambda w: w.argsort(), lambda w: w.cummax(0)[1]])
+def test_indices_collect_no_gradients(indices):
+    assert not indices(tw.tensor([1.0, 3.0, 2.0], requires_grad=True)).requires_grad

@@ -42,7 +42,10 @@ impl PyTensor {
     #[getter]
     pub fn requires_grad(&self) -> bool {
         match &self.0.kind() {
-            Kind::Value(t) => t.value().is_ok_and(|v| v.node().needs_grad() && !v.node().is_symbolic()),
+            // The indices that a node like `sort` returns beside its values have no derivative.
+            Kind::Value(t) => {
+                t.value().is_ok_and(|v| v.ty().dtype.is_inexact() && v.node().needs_grad() && !v.node().is_symbolic())
+            }
             Kind::Variable(v) => v.is_trainable(),
         }
     }
