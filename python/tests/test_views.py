@@ -234,3 +234,14 @@ def test_a_gradient_takes_new_data():
     w.grad.data = w.grad.data / 2
     tw.optim.SGD([w], lr=1.0).step()
     assert w.tolist() == [-2.5, -2]
+
+
+def test_an_assignment_takes_values_with_dimensions_of_size_1_in_front():
+    x = tw.zeros(2, 3)
+    x[0, 1] = tw.tensor([5.0])
+    x[1] = tw.tensor([[[1.0, 2.0, 3.0]]])
+    x[x == 0] = tw.tensor([[7.0, 8.0]])
+    x[:, [0, 1]] = x[None, :, [0, 1]] * 2
+    assert x.tolist() == [[14, 10, 8], [2, 4, 3]]
+    with pytest.raises(tw.ShapeError, match="do not broadcast"):
+        x[0, 1] = tw.tensor([5.0, 6.0])

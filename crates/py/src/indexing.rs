@@ -6,7 +6,7 @@ use crate::exchange;
 use crate::site::here;
 use crate::tensor::PyTensor;
 use crate::view::Strides;
-use ::tensor::{DType, Index};
+use ::tensor::{DType, Index, Shape, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
 
@@ -82,6 +82,13 @@ fn selected_first(parts: &[Index]) -> Option<[Vec<Index>; 2]> {
     Some([first, parts.iter().filter(|p| !is_one(p)).cloned().collect()])
 }
 
+/// A value as an assignment broadcasts it: dimensions of size 1 in front count as none.
+fn without_leading_ones(t: Tensor) -> Tensor {
+    let Ok(shape) = t.shape() else { return t };
+    let ones = shape.iter().take_while(|&&d| d == 1).count();
+    if ones == 0 { t } else { t.reshape(Shape::new(&shape[ones..])) }
+}
+
 #[pymethods]
 impl PyTensor {
     fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
@@ -114,7 +121,10 @@ impl PyTensor {
                 return Ok(());
             }
         }
-        let value = value.extract::<Other>()?;
+        let value = match value.extract::<Other>()? {
+            Other::Tensor(t) => Other::Tensor(site.scope(|| without_leading_ones(t))),
+            number => number,
+        };
         let write = || match selected_first(&parts) {
             Some([first, rest]) => t.index_put(&*first, t.index(&first).index_put(&*rest, value)),
             None => t.index_put(&*parts, value),
