@@ -83,3 +83,9 @@ def test_a_missing_file_is_a_file_not_found_error(tmp_path, load):
     with pytest.raises(FileNotFoundError, match="missing.pt2") as raised:
         load(tmp_path / "missing.pt2")
     assert isinstance(raised.value, tw.FileMissingError) and isinstance(raised.value, tw.FileError)
+
+
+def test_a_sum_has_the_type_that_is_asked_for():
+    u = tw.tensor([200, 100], dtype=tw.uint8)
+    for total in (u.sum(dtype=tw.uint64), u.sum(0, dtype=tw.uint64), tw.sum(u, dtype=tw.uint64)):
+        assert (total.dtype, total.item()) == (tw.uint64, 300)
