@@ -89,3 +89,9 @@ def test_a_sum_has_the_type_that_is_asked_for():
     u = tw.tensor([200, 100], dtype=tw.uint8)
     for total in (u.sum(dtype=tw.uint64), u.sum(0, dtype=tw.uint64), tw.sum(u, dtype=tw.uint64)):
         assert (total.dtype, total.item()) == (tw.uint64, 300)
+
+
+def test_the_dimensions_of_einsum_are_in_the_order_of_their_numbers():
+    x, y = tw.ones(2), tw.ones(3)
+    assert tw.einsum(x, [0], y, [26]).shape == tw.einsum(y, [26], x, [0]).shape == (2, 3)
+    assert tw.einsum(x, [26], y, [0]).shape == (3, 2)
