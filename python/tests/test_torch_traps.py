@@ -95,3 +95,18 @@ def test_the_dimensions_of_einsum_are_in_the_order_of_their_numbers():
     x, y = tw.ones(2), tw.ones(3)
     assert tw.einsum(x, [0], y, [26]).shape == tw.einsum(y, [26], x, [0]).shape == (2, 3)
     assert tw.einsum(x, [26], y, [0]).shape == (3, 2)
+
+
+def test_a_cached_parametrization_and_a_traced_function_are_apart():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    double, x = tw.jit(lambda x: layer(x) * 2), tw.ones(1, 2)
+    with nn.utils.parametrize.cached():
+        known = layer.weight
+        double(x)
+        assert layer.weight is known
+    with tw.no_grad():
+        layer.parametrizations.weight.original0.mul_(3)
+    assert double(x).tolist() == [pytest.approx((layer(x) * 2)[0].tolist())]
+    with nn.utils.parametrize.cached():
+        tw.jit(lambda x: layer(x) + 1)(x)
+        assert layer.weight.tolist() == [pytest.approx(row) for row in layer.weight.tolist()]
