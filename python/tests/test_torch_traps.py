@@ -21,6 +21,7 @@ REFUSED = [
     (lambda: tw.einsum(tw.ones(2), tw.ones(2)), "list of its dimensions' numbers"),
     (lambda: tw.einsum(tw.ones(2), [52]), "0 to 51"),
     (lambda: tw.linalg.cholesky_ex(-tw.eye(2), check_errors=True), "not positive definite"),
+    (lambda: tw.linalg.inv_ex(tw.linalg.inv(tw.zeros(2, 2))), "singular"),
 ]
 
 
