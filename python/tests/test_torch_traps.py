@@ -111,3 +111,8 @@ def test_a_cached_parametrization_and_a_traced_function_are_apart():
     with nn.utils.parametrize.cached():
         tw.jit(lambda x: layer(x) + 1)(x)
         assert layer.weight.tolist() == [pytest.approx(row) for row in layer.weight.tolist()]
+
+
+def test_weights_of_multinomial_may_have_an_infinite_sum():
+    assert tw.multinomial(tw.tensor([0.0, 60000.0, 60000.0], dtype=tw.float16), 1).item() in (1, 2)
+    assert tw.multinomial(tw.tensor([0.0, 3e38, 3e38]), 2).tolist() in ([1, 2], [2, 1])
