@@ -116,3 +116,8 @@ def test_a_cached_parametrization_and_a_traced_function_are_apart():
 def test_weights_of_multinomial_may_have_an_infinite_sum():
     assert tw.multinomial(tw.tensor([0.0, 60000.0, 60000.0], dtype=tw.float16), 1).item() in (1, 2)
     assert tw.multinomial(tw.tensor([0.0, 3e38, 3e38]), 2).tolist() in ([1, 2], [2, 1])
+
+
+def test_solve_ex_has_the_shape_of_solve():
+    A, b = tw.full((1, 1, 1), 2.0), tw.ones(1)
+    assert tw.linalg.solve_ex(A, b).result.shape == tw.linalg.solve(A, b).shape == (1, 1)
