@@ -328,6 +328,8 @@ impl Tokenizer {
             let max_length = most.checked_sub(added).ok_or_else(none)?;
             let how = TruncationParams { max_length, ..TruncationParams::default() };
             (first, second) = truncate_encodings(first, second, &how).map_err(foreign)?;
+            // What was cut off: each piece of one text would be joined with each of the other.
+            [Some(&mut first), second.as_mut()].into_iter().flatten().for_each(|e| drop(e.take_overflowing()));
         }
         let both = self.inner.post_process(first, second, true).map_err(foreign)?;
         Ok(Encoded { tokens: both.get_ids().to_vec(), segments: both.get_type_ids().to_vec() })
