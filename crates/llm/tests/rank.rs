@@ -5,6 +5,7 @@ use http::Server;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use talweg_llm::Encoder;
 use talweg_llm::server::Api;
 use tensor::Tensor;
@@ -217,6 +218,22 @@ fn documents_are_ranked_and_pairs_scored_over_http() {
     let cut = json!({"query": "a", "documents": [long], "truncate_prompt_tokens": -1});
     assert_eq!(api.post("/rerank", cut).1["usage"]["prompt_tokens"], 12);
     refused("/v1/embeddings", json!({"input": "a"}), "cross-encoder");
+}
+
+/// Many documents share the tokens of a query that is refused, and what is cut off is not combined.
+#[test]
+fn long_texts_cost_little() {
+    let place = folder(1, json!({}));
+    let api = Server::start(Api::of_encoder(loaded(&place), "ranker", None));
+    let start = Instant::now();
+    let many = json!({"query": "a ".repeat(20_000), "documents": vec!["a"; 2_000]});
+    let (status, answer) = api.post("/rerank", many);
+    assert_eq!(status, 400);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("1 to 12 tokens, not 20004"), "{answer}");
+    let long = "a ".repeat(4_000);
+    let cut = json!({"query": long, "documents": [long], "truncate_prompt_tokens": -1});
+    assert_eq!(api.post("/rerank", cut).1["usage"]["prompt_tokens"], 12);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -170,7 +170,8 @@ impl Bert {
         let lengths = Tensor::from(Literal::new([texts.len()], &lengths)?);
         self.hidden(&padded(|t| &t.tokens)?, &padded(segments)?, &lengths)
     }
-    fn check(&self, texts: &[&Encoded]) -> Result<()> {
+    /// Fails if a text has no token, or too many.
+    pub(crate) fn check(&self, texts: &[&Encoded]) -> Result<()> {
         match texts.iter().map(|t| t.tokens.len()).find(|n| *n == 0 || *n > self.length_max) {
             Some(n) => Err(Error::value(format!("texts must have 1 to {} tokens, not {n}", self.length_max))),
             None => Ok(()),
