@@ -210,6 +210,7 @@ fn documents_are_ranked_and_pairs_scored_over_http() {
     };
     refused("/score", json!({"text_1": ["a", "the"], "text_2": ["cake"]}), "1 and n, or n and n");
     refused("/score", json!({"text_1": [], "text_2": ["cake"]}), "text_1");
+    refused("/score", json!({"text_1": "a", "text_2": "the", "documents": ["cake"]}), "text_1 is not supported");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "model": "other"}), "does not exist");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "top_k": 1}), "top_k is not supported");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "truncate_prompt_tokens": 13}), "1 to 12");

@@ -110,12 +110,13 @@ pub async fn rerank(State(api): Held, body: Bytes) -> Answered {
 /// The score of each pair: one text with each of several, or pairs of two lists.
 pub async fn score(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    known(&body, &[COMMON, LABELS, &["text_1", "text_2", "queries", "documents", "encoding_format"]])?;
+    let is_ranking = ["queries", "documents"].iter().any(|key| !body[*key].is_null());
+    let [a, b] = if is_ranking { ["queries", "documents"] } else { ["text_1", "text_2"] };
+    known(&body, &[COMMON, LABELS, &[a, b, "encoding_format"]])?;
     let name = api.check_ranker(&body)?;
     if !matches!(text(&body, "encoding_format")?, None | Some("float")) {
         return Err(Failure::invalid("encoding_format", "encoding_format of scores must be float"));
     }
-    let [a, b] = if body["queries"].is_null() { ["text_1", "text_2"] } else { ["queries", "documents"] };
     let shared = |key| texts(&body, key).map(|all| all.into_iter().map(Text::from).collect::<Vec<Text>>());
     let (mut first, second) = (shared(a)?, shared(b)?);
     for (key, all) in [(a, &first), (b, &second)] {
