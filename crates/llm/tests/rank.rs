@@ -256,7 +256,12 @@ fn an_encoder_ranks_by_the_cosine_and_a_cross_encoder_beside_it_by_its_scores() 
     let want = cross.score(&[cross.encode_pair("river", "line", None).unwrap()], false).unwrap()[0] as f64;
     let (_, answer) = both.post("/score", body);
     assert!((answer["data"][0]["score"].as_f64().unwrap() - want).abs() < 1e-6, "{answer}");
-    assert_eq!(both.post("/v1/embeddings", json!({"input": "river"})).0, 200);
+    let (status, answer) = both.post("/v1/embeddings", json!({"input": "river"}));
+    assert_eq!((status, &answer["model"]), (200, &json!("e")));
+    let (_, _, list) = both.ask("GET", "/v1/models", "", "");
+    let list: Json = serde_json::from_str(&list).unwrap();
+    let ids: Vec<&str> = list["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["e", &cross.name]);
     let again = Api::of_encoder(loaded(&scores), "e", None).with_encoder(loaded(&scores));
     assert!(again.err().unwrap().message.contains("both cross-encoders"));
 }
