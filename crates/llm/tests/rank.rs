@@ -168,6 +168,20 @@ fn embeddings_are_pooled_as_the_folder_says() {
     assert!(Encoder::load(place.path()).err().unwrap().message.contains("Dense"));
 }
 
+/// Texts of every length, more than are computed together.
+#[test]
+fn many_embeddings_are_those_of_each_text_alone() {
+    let model = loaded(&folder(0, json!({})));
+    let texts: Vec<Vec<u32>> =
+        (0..70).map(|i| (0..1 + i % 12).map(|p| (i * 5 + p * 3) as u32 % 14).collect()).collect();
+    let all = model.embed(&texts).unwrap();
+    for (text, row) in texts.iter().zip(&all) {
+        let alone = model.embed(std::slice::from_ref(text)).unwrap().remove(0);
+        assert!(row.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-5), "{text:?}: {row:?} ≠ {alone:?}");
+    }
+    assert!(model.embed(&[]).unwrap().is_empty());
+}
+
 #[test]
 fn documents_are_ranked_and_pairs_scored_over_http() {
     let place = folder(1, json!({}));
