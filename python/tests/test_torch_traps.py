@@ -1,5 +1,6 @@
 """What PyTorch refuses or warns about, and what a program would otherwise compute without a word."""
 
+import errno
 import warnings
 
 import pytest
@@ -79,11 +80,15 @@ def test_a_generator_is_closed_and_thrown_into_inside_of_the_scope():
     assert seen == [False, False] and tw.is_grad_enabled()
 
 
-@pytest.mark.parametrize("load", [tw.load, tw.from_torch], ids=["load", "from_torch"])
+LOADS = {"load": tw.load, "from_torch": tw.from_torch, "onnx": tw.onnx.load, "llm": tw.llm.load}
+
+
+@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 def test_a_missing_file_is_a_file_not_found_error(tmp_path, load):
     with pytest.raises(FileNotFoundError, match="missing.pt2") as raised:
         load(tmp_path / "missing.pt2")
     assert isinstance(raised.value, tw.FileMissingError) and isinstance(raised.value, tw.FileError)
+    assert raised.value.errno == errno.ENOENT
 
 
 def test_a_sum_has_the_type_that_is_asked_for():
