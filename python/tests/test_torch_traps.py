@@ -3,6 +3,7 @@
 import errno
 import warnings
 
+import numpy as np
 import pytest
 
 import talweg as tw
@@ -126,3 +127,13 @@ def test_weights_of_multinomial_may_have_an_infinite_sum():
 def test_solve_ex_has_the_shape_of_solve():
     A, b = tw.full((1, 1, 1), 2.0), tw.ones(1)
     assert tw.linalg.solve_ex(A, b).result.shape == tw.linalg.solve(A, b).shape == (1, 1)
+
+
+def test_a_number_of_numpy_is_an_index_whatever_its_type():
+    x = tw.arange(300)
+    for kind in ("uint8", "int8", "uint16", "int64", "uint64"):
+        assert x[np.dtype(kind).type(7)].item() == 7
+    x[np.uint8(200)] = -1
+    assert x[200].item() == -1 and x[np.array(3, dtype="uint8")].item() == 3
+    with pytest.raises(tw.Error, match="uint8 is a mask"):
+        x[np.array([1, 2], dtype="uint8")]
