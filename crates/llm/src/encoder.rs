@@ -1,7 +1,7 @@
 //! Encoders (BERT, RoBERTa): texts to embeddings, and cross-encoders: pairs of texts to scores.
 
 use crate::models::{Bert, Encoded, Folder, Pooling};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Half, Tokenizer};
 use ir::{Error, ErrorKind, Result};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -139,10 +139,16 @@ impl Encoder {
         is_raw: bool,
     ) -> Result<(Vec<f32>, usize)> {
         let (mut scores, mut count) = (Vec::with_capacity(pairs.len()), 0);
+        // A query with many documents is tokenized once.
+        let mut known: Option<(&str, Half)> = None;
         for some in pairs.chunks(ENCODED) {
             let mut encoded = Vec::with_capacity(some.len());
             for (a, b) in some {
-                let pair = self.encode_pair(a.as_ref(), b.as_ref(), most)?;
+                let first = match &known {
+                    Some((text, half)) if *text == a.as_ref() => half.clone(),
+                    _ => known.insert((a.as_ref(), self.tokenizer.half(a.as_ref(), most)?)).1.clone(),
+                };
+                let pair = self.tokenizer.pair(first, self.tokenizer.half(b.as_ref(), most)?, most)?;
                 // Before the next one is encoded: many may share a text that is too long.
                 self.bert.check(&[&pair])?;
                 count += pair.tokens.len();

@@ -92,6 +92,9 @@ impl Bert {
             "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
             other => return Err(Error::format(format!("config.json: activation {other:?} is not supported"))),
         };
+        if let Some(other) = config["position_embedding_type"].as_str().filter(|kind| *kind != "absolute") {
+            return Err(Error::format(format!("config.json: positions of type {other:?} are not supported")));
+        }
         // RoBERTa numbers positions from the one behind the padding's.
         let is_roberta = config["model_type"] != "bert";
         let skipped =

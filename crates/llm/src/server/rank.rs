@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
 /// What requests of both kinds may say besides their texts.
-const COMMON: &[&str] = &["model", "priority", "truncate_prompt_tokens", "use_activation"];
+const COMMON: &[&str] = &["model", "truncate_prompt_tokens", "use_activation"];
 
 /// A text, which many pairs may share.
 type Text = Arc<str>;
