@@ -155,7 +155,7 @@ unsafe fn planes_body<V: Vector<E = f32>>(
     y: *mut f32,
     room: *mut f32,
 ) {
-    let ((from, to), side, places) = (s.sizes(), s.side * s.side, s.places());
+    let ((from, to), side) = (s.sizes(), s.side * s.side);
     // SAFETY: the caller's promise.
     unsafe {
         let taps_of = |i: usize| {
@@ -171,6 +171,7 @@ unsafe fn planes_body<V: Vector<E = f32>>(
             }
             return;
         }
+        let places = s.places();
         (0..count).for_each(|i| fill::<V>(s, x.add(i * from), room.add(i * s.frame())));
         let long = room.add(s.turn() * s.frame());
         for i in 0..count {
