@@ -530,10 +530,6 @@ impl Var {
         self.graded.get();
         self.state.lock().grad.clone()
     }
-    /// The same for the engine: a trace does not depend on it.
-    pub fn held_grad(&self) -> Option<Value> {
-        self.state.lock().grad.clone()
-    }
     /// Replaces its accumulated gradient.
     pub fn set_grad(&self, g: Option<Value>) {
         self.graded.set(g.as_ref().map_or(0, |g| g.node.id));

@@ -56,7 +56,7 @@ fn for_handles<'a>(c: &Collected, updated: impl Iterator<Item = &'a Arc<Var>>) -
     for (read, s) in &c.reads {
         inside[s.node as usize] += read.node().inputs().iter().filter(|v| is_at(v, s)).count();
     }
-    let grads: Vec<Value> = updated.filter_map(|var| var.held_grad()).collect();
+    let grads: Vec<Value> = updated.filter_map(|var| var.grad()).collect();
     if !grads.is_empty() {
         let place = |(i, live): (usize, &Option<Arc<Node>>)| Some((live.as_ref()?.id(), i));
         let places: FxHashMap<u64, usize> = c.nodes.iter().enumerate().filter_map(place).collect();
