@@ -1,5 +1,6 @@
 """What PyTorch refuses or warns about, and what a program would otherwise compute without a word."""
 
+import errno
 import warnings
 
 import numpy as np
@@ -27,6 +28,7 @@ REFUSED = [
     (lambda: tw.masked_scatter(tw.zeros(3), tw.tensor([True] * 3), tw.ones(2)).tolist(), "index 2 is out of range"),
     (lambda: F.gaussian_nll_loss(tw.ones(2), tw.ones(2), -1.0), "var must be at least 0"),
     (lambda: tw.bernoulli(tw.ones(2), 1.5), "p must lie between 0 and 1"),
+    (lambda: tw.linalg.inv_ex(tw.linalg.inv(tw.zeros(2, 2))), "singular"),
 ]
 
 
@@ -84,11 +86,62 @@ def test_a_generator_is_closed_and_thrown_into_inside_of_the_scope():
     assert seen == [False, False] and tw.is_grad_enabled()
 
 
-@pytest.mark.parametrize("load", [tw.load, tw.from_torch], ids=["load", "from_torch"])
+LOADS = {"load": tw.load, "from_torch": tw.from_torch, "onnx": tw.onnx.load, "llm": tw.llm.load}
+
+
+@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 def test_a_missing_file_is_a_file_not_found_error(tmp_path, load):
     with pytest.raises(FileNotFoundError, match="missing.pt2") as raised:
         load(tmp_path / "missing.pt2")
     assert isinstance(raised.value, tw.FileMissingError) and isinstance(raised.value, tw.FileError)
+    assert raised.value.errno == errno.ENOENT
+
+
+def test_a_sum_has_the_type_that_is_asked_for():
+    u = tw.tensor([200, 100], dtype=tw.uint8)
+    for total in (u.sum(dtype=tw.uint64), u.sum(0, dtype=tw.uint64), tw.sum(u, dtype=tw.uint64)):
+        assert (total.dtype, total.item()) == (tw.uint64, 300)
+
+
+def test_the_dimensions_of_einsum_are_in_the_order_of_their_numbers():
+    x, y = tw.ones(2), tw.ones(3)
+    assert tw.einsum(x, [0], y, [26]).shape == tw.einsum(y, [26], x, [0]).shape == (2, 3)
+    assert tw.einsum(x, [26], y, [0]).shape == (3, 2)
+
+
+def test_a_cached_parametrization_and_a_traced_function_are_apart():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    double, x = tw.jit(lambda x: layer(x) * 2), tw.ones(1, 2)
+    with nn.utils.parametrize.cached():
+        known = layer.weight
+        double(x)
+        assert layer.weight is known
+    with tw.no_grad():
+        layer.parametrizations.weight.original0.mul_(3)
+    assert double(x).tolist() == [pytest.approx((layer(x) * 2)[0].tolist())]
+    with nn.utils.parametrize.cached():
+        tw.jit(lambda x: layer(x) + 1)(x)
+        assert layer.weight.tolist() == [pytest.approx(row) for row in layer.weight.tolist()]
+
+
+def test_weights_of_multinomial_may_have_an_infinite_sum():
+    assert tw.multinomial(tw.tensor([0.0, 60000.0, 60000.0], dtype=tw.float16), 1).item() in (1, 2)
+    assert tw.multinomial(tw.tensor([0.0, 3e38, 3e38]), 2).tolist() in ([1, 2], [2, 1])
+
+
+def test_solve_ex_has_the_shape_of_solve():
+    A, b = tw.full((1, 1, 1), 2.0), tw.ones(1)
+    assert tw.linalg.solve_ex(A, b).result.shape == tw.linalg.solve(A, b).shape == (1, 1)
+
+
+def test_a_number_of_numpy_is_an_index_whatever_its_type():
+    x = tw.arange(300)
+    for kind in ("uint8", "int8", "uint16", "int64", "uint64"):
+        assert x[np.dtype(kind).type(7)].item() == 7
+    x[np.uint8(200)] = -1
+    assert x[200].item() == -1 and x[np.array(3, dtype="uint8")].item() == 3
+    with pytest.raises(tw.Error, match="uint8 is a mask"):
+        x[np.array([1, 2], dtype="uint8")]
 
 
 class Powers:

@@ -5,7 +5,7 @@ use crate::tile;
 use crate::tile::plan::{Plan as Tiling, ROW_MAX};
 use ir::{FlatNode, Graph, Layout, Result};
 use passes::{Fused, Loop, MemoryPlan, Region, Stage, Target, View};
-use passes::{elide_copies, fuse_epilogues, schedule};
+use passes::{elide_copies, fuse_epilogues, rematerialize_narrow, schedule};
 use std::ops::Range;
 
 /// Values with at least this many elements are worth reading only once.
@@ -24,6 +24,7 @@ pub struct CpuTarget {
 impl Target for CpuTarget {
     fn region_stages(&self) -> Vec<Stage<'_>> {
         vec![
+            Stage::regions("rematerialize_narrow", rematerialize_narrow),
             Stage::regions("elide_copies", |f| elide_copies(f, self)),
             Stage::regions("fuse_epilogues", |f| fuse_epilogues(f, self)),
             Stage::regions("schedule", |f| schedule(f, self)),

@@ -370,7 +370,8 @@ fn every_stage_has_a_name() {
     let mut see = |r: &passes::Report| names.push(r.stage);
     let engine = runtime::Engine::new(Arc::new(Cpu::new()));
     let program = engine.compile_watched(&net.0, &mut passes::Watch::new(&mut see)).unwrap();
-    let own = "materialize prune fuse elide_copies fuse_epilogues schedule select plan_memory lower pack_arena";
+    let own = "materialize prune fuse rematerialize_narrow elide_copies fuse_epilogues schedule select plan_memory lower \
+               pack_arena";
     assert!(names.join(" ").ends_with(own), "{names:?}");
     assert!(program.explain().contains("1769472 flops"), "{}", program.explain());
 }

@@ -129,3 +129,60 @@ fn products_with_zero_points() {
         assert_eq!(got[0].read().unwrap().bytes(), want[0].bytes(), "case {case}");
     }
 }
+
+/// Residual sums whose other operand was quantized before: its bytes are read, or the sums of the kernel that made it.
+#[test]
+fn residuals_of_integers() {
+    for case in 0..8 {
+        let [is_shortcut, is_signed, is_centered] = [1, 2, 4].map(|bit| case & bit != 0);
+        let (side, channels, outputs) = (15, 24, 40);
+        let to = if is_signed { DType::I8 } else { DType::U8 };
+        let mut net = Net::default();
+        let x = net.0.input("x", &Type::new(DType::U8, [2, side, side, channels]), SITE);
+        let scaled = |net: &mut Net, sums: Slot, by: f32| {
+            let sums = net.cast(sums, DType::F32);
+            let scale = net.constant(Literal::generate([outputs], |i| by + i as f32 * 1e-6));
+            let bias = net.constant(Literal::generate([outputs], |i| i as f32 * 0.01 - 0.2));
+            let y = net.f("mul", &[sums, scale]);
+            net.f("add", &[y, bias])
+        };
+        let back = |net: &mut Net, q: Slot| {
+            let (zero, step) = (net.number(3.0), net.number(0.05));
+            let real = net.cast(q, DType::F32);
+            let real = if is_centered { net.f("sub", &[real, zero]) } else { real };
+            net.f("mul", &[real, step])
+        };
+        let quantized = |net: &mut Net, y: Slot| {
+            let (by, zero) = (net.number(20.0), net.number(3.0));
+            let (low, high) = if is_signed { (-128.0, 127.0) } else { (0.0, 255.0) };
+            let (low, high) = (net.number(low), net.number(high));
+            let steps = net.f("mul", &[y, by]);
+            let steps = net.f("round", &[steps]);
+            let steps = if is_centered { net.f("add", &[steps, zero]) } else { steps };
+            let steps = net.f("maximum", &[steps, low]);
+            let steps = net.f("minimum", &[steps, high]);
+            net.cast(steps, to)
+        };
+        let w = net.constant(bytes(DType::I8, &[outputs, channels, 1, 1], 91));
+        let first = net.conv(x, w, 0, 1);
+        let first = scaled(&mut net, first, 1e-3);
+        let q = quantized(&mut net, first);
+        let other = back(&mut net, q);
+        let (from, inner) = if is_shortcut { (x, channels) } else { (q, outputs) };
+        let w = net.constant(bytes(DType::I8, &[outputs, inner, 1, 1], 37));
+        let second = net.conv(from, w, 0, 1);
+        let second = scaled(&mut net, second, 5e-4);
+        let q = quantized(&mut net, second);
+        let second = back(&mut net, q);
+        let y = net.f("add", &[other, second]);
+        let q = quantized(&mut net, y);
+        let program = net.compile(&[q]);
+        let text = program.explain();
+        let count = text.matches("requantized").count();
+        assert_eq!(count, if is_shortcut { 1 } else { 2 }, "case {case}: {text}");
+        let inputs = vec![bytes(DType::U8, &[2, side, side, channels], 37)];
+        let want = reference::run(&net.0, &inputs).unwrap();
+        let got = program.run(&mut [Buffer::Host(inputs[0].clone())]).unwrap();
+        assert_eq!(got[0].read().unwrap().bytes(), want[0].bytes(), "case {case}");
+    }
+}

@@ -118,7 +118,8 @@ impl Compiled {
     /// Compiles a graph of primitive ops.
     pub fn new(context: &Arc<Context>, graph: Graph, watch: &mut Watch) -> Result<Compiled> {
         context.enter()?;
-        let supports = |n: &Network| context.has("a convolution", n);
+        // A convolution that it does not compute NHWC stays NCHW.
+        let supports = |n: &Network| context.has(n);
         let is_faster = |p: &Gemm| CublasGemm::wins(context, p);
         let gpu = Gpu {
             capability: (context.major, context.minor),

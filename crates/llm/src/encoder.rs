@@ -1,7 +1,7 @@
 //! Encoders (BERT, RoBERTa): texts to embeddings, and cross-encoders: pairs of texts to scores.
 
 use crate::models::{Bert, Encoded, Folder, Pooling};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Half, Tokenizer};
 use ir::{Error, ErrorKind, Result};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -27,6 +27,8 @@ fn json(folder: &Path, name: &str) -> Result<Json> {
     }
 }
 
+/// Pairs of texts that are encoded before they are scored.
+const ENCODED: usize = 1024;
 /// Architectures that are encoders.
 const KINDS: [&str; 3] = ["bert", "roberta", "xlm-roberta"];
 
@@ -128,5 +130,32 @@ impl Encoder {
             scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
         }
         Ok(scores)
+    }
+    /// The scores of pairs of texts, each cut to `most` tokens where that is stated, and how many tokens they have.
+    pub fn score_texts(
+        &self,
+        pairs: &[(impl AsRef<str>, impl AsRef<str>)],
+        most: Option<usize>,
+        is_raw: bool,
+    ) -> Result<(Vec<f32>, usize)> {
+        let (mut scores, mut count) = (Vec::with_capacity(pairs.len()), 0);
+        // A query with many documents is tokenized once.
+        let mut known: Option<(&str, Half)> = None;
+        for some in pairs.chunks(ENCODED) {
+            let mut encoded = Vec::with_capacity(some.len());
+            for (a, b) in some {
+                let first = match &known {
+                    Some((text, half)) if *text == a.as_ref() => half.clone(),
+                    _ => known.insert((a.as_ref(), self.tokenizer.half(a.as_ref(), most)?)).1.clone(),
+                };
+                let pair = self.tokenizer.pair(first, self.tokenizer.half(b.as_ref(), most)?, most)?;
+                // Before the next one is encoded: many may share a text that is too long.
+                self.bert.check(&[&pair])?;
+                count += pair.tokens.len();
+                encoded.push(pair);
+            }
+            scores.extend(self.score(&encoded, is_raw)?);
+        }
+        Ok((scores, count))
     }
 }

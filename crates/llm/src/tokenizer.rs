@@ -6,7 +6,7 @@ use ir::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::path::Path;
-use tokenizers::{PostProcessor, TruncationParams, truncate_encodings};
+use tokenizers::{PostProcessor, TruncationDirection, TruncationParams, truncate_encodings};
 
 /// Text to tokens, and tokens to bytes.
 pub struct Tokenizer {
@@ -318,16 +318,37 @@ impl Tokenizer {
     /// The tokens of a pair of texts with those that its template adds, cut to `most` tokens where that is stated: of the
     /// longer text first.
     pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<Encoded> {
-        let [first, second] = [first, second].map(|text| self.inner.encode_fast(text, false).map_err(foreign));
-        let (mut first, mut second) = (first?, Some(second?));
+        self.pair(self.half(first, most)?, self.half(second, most)?, most)
+    }
+    /// A text of pairs that are cut to `most` tokens.
+    pub fn half(&self, text: &str, most: Option<usize>) -> Result<Half> {
+        let mut encoding = self.inner.encode_fast(text, false).map_err(foreign)?;
+        let count = encoding.len();
+        if let Some(kept) = most.map(|most| most + 1).filter(|kept| *kept < count) {
+            // One more than can be left of it tells which text is longer.
+            encoding.truncate(kept, 0, TruncationDirection::Right);
+            drop(encoding.take_overflowing());
+        }
+        Ok(Half { encoding, count })
+    }
+    /// The tokens of a pair of texts.
+    pub fn pair(&self, first: Half, second: Half, most: Option<usize>) -> Result<Encoded> {
+        let is_first_longer = first.count > second.count;
+        let (mut first, mut second) = (first.encoding, Some(second.encoding));
         if let Some(most) = most {
             let added = self.inner.get_post_processor().map_or(0, |p| p.added_tokens(true));
             let none = || {
                 Error::value(format!("a pair of texts has {added} tokens of its own, but at most {most} may be used"))
             };
             let max_length = most.checked_sub(added).ok_or_else(none)?;
+            let shorter = if is_first_longer { second.as_mut() } else { Some(&mut first) };
+            if let Some(shorter) = shorter.filter(|e| e.len() > most) {
+                shorter.truncate(most, 0, TruncationDirection::Right);
+            }
             let how = TruncationParams { max_length, ..TruncationParams::default() };
             (first, second) = truncate_encodings(first, second, &how).map_err(foreign)?;
+            // What was cut off: each piece of one text would be joined with each of the other.
+            [Some(&mut first), second.as_mut()].into_iter().flatten().for_each(|e| drop(e.take_overflowing()));
         }
         let both = self.inner.post_process(first, second, true).map_err(foreign)?;
         Ok(Encoded { tokens: both.get_ids().to_vec(), segments: both.get_type_ids().to_vec() })
@@ -348,6 +369,15 @@ impl Tokenizer {
         let bytes: Vec<u8> = tokens.iter().flat_map(|t| self.bytes(*t)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// A text that is half of a pair.
+#[derive(Clone)]
+pub struct Half {
+    /// Its tokens, without those that no pair needs.
+    encoding: tokenizers::Encoding,
+    /// How many it has.
+    count: usize,
 }
 
 /// The bytes of a piece of SentencePiece: `▁` is a space, `<0x0A>` a byte.

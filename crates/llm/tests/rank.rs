@@ -94,6 +94,10 @@ fn pairs_are_encoded_as_bert_expects_them_and_cut_at_the_longer_text() {
     assert_eq!(pair.segments, [0, 0, 0, 0, 0, 0, 1, 1, 1]);
     let cut = model.encode_pair("what is a valley", "the line", Some(7)).unwrap();
     assert_eq!(cut.tokens, [2, 12, 13, 3, 9, 7, 3]);
+    // Of an odd number, the longer text has one token more, the second one if none is longer.
+    let cut = |a: &str, b: &str| model.encode_pair(a, b, Some(8)).unwrap().segments.iter().filter(|s| **s == 0).count();
+    let (nine, ten) = ("a ".repeat(9), "a ".repeat(10));
+    assert_eq!([cut(&ten, &nine), cut(&nine, &ten), cut(&nine, &nine)], [5, 4, 4]);
     assert!(model.encode_pair("a", "the", Some(2)).unwrap_err().message.contains("3 tokens of its own"));
     let long = model.encode_pair("the river of the valley is the line", "what is a cake", None).unwrap();
     assert!(model.score(&[long], false).unwrap_err().message.contains("1 to 12 tokens, not 15"));
@@ -132,6 +136,8 @@ fn folders_that_mean_something_else_say_so() {
     let several = folder(3, json!({}));
     let e = Encoder::load(several.path()).err().unwrap().message;
     assert!(e.contains("3 labels"), "{e}");
+    let relative = folder(1, json!({"position_embedding_type": "relative_key"}));
+    assert!(Encoder::load(relative.path()).err().unwrap().message.contains("relative_key"));
     let other = folder(1, json!({"sbert_ce_default_activation_function": "torch.nn.modules.activation.Tanh"}));
     assert!(Encoder::load(other.path()).err().unwrap().message.contains("Tanh"));
     let embedder = folder(0, json!({}));
@@ -165,6 +171,20 @@ fn embeddings_are_pooled_as_the_folder_says() {
     assert_eq!(loaded(&place).embed(&tokens).unwrap(), mean);
     write(place.path(), "modules.json", &json!([{"type": "sentence_transformers.models.Dense"}]));
     assert!(Encoder::load(place.path()).err().unwrap().message.contains("Dense"));
+}
+
+/// Texts of every length, more than are computed together.
+#[test]
+fn many_embeddings_are_those_of_each_text_alone() {
+    let model = loaded(&folder(0, json!({})));
+    let texts: Vec<Vec<u32>> =
+        (0..70).map(|i| (0..1 + i % 12).map(|p| (i * 5 + p * 3) as u32 % 14).collect()).collect();
+    let all = model.embed(&texts).unwrap();
+    for (text, row) in texts.iter().zip(&all) {
+        let alone = model.embed(std::slice::from_ref(text)).unwrap().remove(0);
+        assert!(row.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-5), "{text:?}: {row:?} ≠ {alone:?}");
+    }
+    assert!(model.embed(&[]).unwrap().is_empty());
 }
 
 #[test]
@@ -209,6 +229,7 @@ fn documents_are_ranked_and_pairs_scored_over_http() {
     };
     refused("/score", json!({"text_1": ["a", "the"], "text_2": ["cake"]}), "1 and n, or n and n");
     refused("/score", json!({"text_1": [], "text_2": ["cake"]}), "text_1");
+    refused("/score", json!({"text_1": "a", "text_2": "the", "documents": ["cake"]}), "text_1 is not supported");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "model": "other"}), "does not exist");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "top_k": 1}), "top_k is not supported");
     refused("/rerank", json!({"query": "a", "documents": ["b"], "truncate_prompt_tokens": 13}), "1 to 12");
@@ -217,6 +238,27 @@ fn documents_are_ranked_and_pairs_scored_over_http() {
     let cut = json!({"query": "a", "documents": [long], "truncate_prompt_tokens": -1});
     assert_eq!(api.post("/rerank", cut).1["usage"]["prompt_tokens"], 12);
     refused("/v1/embeddings", json!({"input": "a"}), "cross-encoder");
+}
+
+/// Many documents share the tokens of a query that is refused, and what is cut off is not combined.
+#[test]
+fn long_texts_cost_little() {
+    let place = folder(1, json!({}));
+    let api = Server::start(Api::of_encoder(loaded(&place), "ranker", None));
+    // With a copy of the query for each document, or pieces of one text combined with those of the other, these would
+    // take all memory.
+    let many = json!({"query": "a ".repeat(20_000), "documents": vec!["a"; 20_000]});
+    let (status, answer) = api.post("/rerank", many);
+    assert_eq!(status, 400);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("1 to 12 tokens, not 20004"), "{answer}");
+    let long = "a ".repeat(40_000);
+    let cut = json!({"query": long, "documents": [long], "truncate_prompt_tokens": -1});
+    assert_eq!(api.post("/rerank", cut).1["usage"]["prompt_tokens"], 12);
+    // The query is tokenized once.
+    let cut = json!({"query": long, "documents": vec!["the line"; 1_000], "truncate_prompt_tokens": -1});
+    assert_eq!(api.post("/rerank", cut).1["usage"]["prompt_tokens"], 12_000);
+    let e = api.post("/rerank", json!({"query": "a", "documents": ["the"], "priority": 1}));
+    assert!(e.0 == 400 && e.1["error"]["message"].as_str().unwrap().contains("priority is not supported"), "{e:?}");
 }
 
 #[test]
@@ -238,7 +280,12 @@ fn an_encoder_ranks_by_the_cosine_and_a_cross_encoder_beside_it_by_its_scores() 
     let want = cross.score(&[cross.encode_pair("river", "line", None).unwrap()], false).unwrap()[0] as f64;
     let (_, answer) = both.post("/score", body);
     assert!((answer["data"][0]["score"].as_f64().unwrap() - want).abs() < 1e-6, "{answer}");
-    assert_eq!(both.post("/v1/embeddings", json!({"input": "river"})).0, 200);
+    let (status, answer) = both.post("/v1/embeddings", json!({"input": "river"}));
+    assert_eq!((status, &answer["model"]), (200, &json!("e")));
+    let (_, _, list) = both.ask("GET", "/v1/models", "", "");
+    let list: Json = serde_json::from_str(&list).unwrap();
+    let ids: Vec<&str> = list["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["e", &cross.name]);
     let again = Api::of_encoder(loaded(&scores), "e", None).with_encoder(loaded(&scores));
     assert!(again.err().unwrap().message.contains("both cross-encoders"));
 }

@@ -57,7 +57,7 @@ pub use recipe::{
 };
 pub use recognize::{Match, Matcher, Pattern, recognize, recognize_placed};
 pub use region::{Along, Loop, Producer, Region, Step, Store};
-pub use rematerialize::rematerialize;
+pub use rematerialize::{rematerialize, rematerialize_narrow};
 pub use rewrite::Rewriter;
 pub use schedule::schedule;
 pub use simplify::simplify;

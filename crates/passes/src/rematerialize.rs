@@ -13,13 +13,33 @@ use smallvec::SmallVec;
 
 /// The most steps that are recomputed.
 const STEPS_MAX: usize = 32;
+/// The most steps from a narrower value.
+const NARROW_STEPS_MAX: usize = 3;
 /// The most passes over all loops.
 const ROUNDS_MAX: usize = 4;
 /// Values of at least this size are worth it for their bytes.
 const BYTES_MIN: usize = 1 << 16;
 
+/// Which values are computed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that follow in few steps from one value beside them, of half their size or less.
+    Narrow,
+}
+
 /// Lets loops recompute values instead of reading them, where that moves fewer bytes.
-pub fn rematerialize(mut fused: Fused) -> Fused {
+pub fn rematerialize(fused: Fused) -> Fused {
+    remake(fused, Which::All)
+}
+
+/// Lets loops recompute values from narrower ones that are stored beside them, such as numbers from the bytes that were
+/// made of them.
+pub fn rematerialize_narrow(fused: Fused) -> Fused {
+    remake(fused, Which::Narrow)
+}
+
+fn remake(mut fused: Fused, which: Which) -> Fused {
     let results = fused.results();
     let mut readers: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
     for (r, region) in fused.regions.iter().enumerate() {
@@ -31,7 +51,7 @@ pub fn rematerialize(mut fused: Fused) -> Fused {
     // One value computed again may put at hand what another is computed from.
     for _ in 0..ROUNDS_MAX {
         let count = fused.regions.len();
-        if (0..count).filter(|&a| remake_of(&mut fused, a, &results, &mut readers)).count() == 0 {
+        if (0..count).filter(|&a| remake_of(&mut fused, a, which, &results, &mut readers)).count() == 0 {
             break;
         }
     }
@@ -43,6 +63,7 @@ pub fn rematerialize(mut fused: Fused) -> Fused {
 fn remake_of(
     fused: &mut Fused,
     a: usize,
+    which: Which,
     results: &FxHashSet<Slot>,
     readers: &mut FxHashMap<Slot, Vec<usize>>,
 ) -> bool {
@@ -52,7 +73,7 @@ fn remake_of(
     for slot in slots {
         let users = readers.get(&slot).cloned().unwrap_or_default();
         let Region::Loop(maker) = &fused.regions[a] else { continue };
-        let found = if users.is_empty() { None } else { best(fused, maker, slot, &users) };
+        let found = if users.is_empty() { None } else { best(fused, maker, slot, which, &users) };
         let Some((recipe, made)) = found else { continue };
         for (&b, l) in users.iter().zip(made) {
             for root in recipe.roots() {
@@ -76,9 +97,13 @@ fn remake_of(
 
 /// The way to compute a value in all the loops that use it that reads the fewest bytes, and these
 /// loops with it.
-fn best(fused: &Fused, maker: &Loop, slot: Slot, users: &[usize]) -> Option<(Recipe, Vec<Loop>)> {
-    let ways = [false, true].into_iter().filter_map(|is_near| {
+fn best(fused: &Fused, maker: &Loop, slot: Slot, which: Which, users: &[usize]) -> Option<(Recipe, Vec<Loop>)> {
+    let ways: &[bool] = if which == Which::Narrow { &[true] } else { &[false, true] };
+    let ways = ways.iter().filter_map(|&is_near| {
         let recipe = Recipe::new(maker, slot, is_near)?;
+        if which == Which::Narrow && !recipe.is_narrow(&fused.graph) {
+            return None;
+        }
         let made: Option<Vec<(Loop, usize)>> = users.iter().map(|&b| recipe.put(fused, b)).collect();
         let (loops, bytes): (Vec<Loop>, Vec<usize>) = made?.into_iter().unzip();
         Some((bytes.iter().sum::<usize>(), recipe, loops))
@@ -134,6 +159,22 @@ impl Recipe {
         // A value that is only read again is a load already.
         let fits = (1..=STEPS_MAX).contains(&scalars);
         fits.then(|| Recipe { slot, dims: l.dims.clone(), strides: whole, steps, rows })
+    }
+
+    /// Whether it takes few cheap steps from one value of the same shape and at most half the size, which is large.
+    fn is_narrow(&self, graph: &Graph) -> bool {
+        let bytes = graph.ty(self.slot).bytes();
+        let is_cheap_step = |s: &Step| match s {
+            Step::Scalar { node, .. } => is_cheap(graph, *node),
+            Step::Load { root, strides, offset } => {
+                *strides == self.strides && *offset == 0 && 2 * graph.ty(*root).bytes() <= bytes
+            }
+            Step::Const(_) => true,
+            Step::Reduce { .. } => false,
+        };
+        let scalars = self.steps.iter().filter(|s| matches!(s, Step::Scalar { .. })).count();
+        let is_one = self.roots().count() == 1 && self.rows.is_empty();
+        bytes >= BYTES_MIN && is_one && scalars <= NARROW_STEPS_MAX && self.steps.iter().all(is_cheap_step)
     }
 
     fn roots(&self) -> impl Iterator<Item = Slot> + '_ {

@@ -26,6 +26,7 @@ impl Target for Plain {
             Stage::regions("elide_copies", |f| passes::elide_copies(f, &Anywhere)),
             Stage::regions("fuse_epilogues", |f| passes::fuse_epilogues(f, self)),
             Stage::regions("rematerialize", passes::rematerialize),
+            Stage::regions("rematerialize_narrow", passes::rematerialize_narrow),
             Stage::regions("schedule", |f| passes::schedule(f, self)),
         ]
     }

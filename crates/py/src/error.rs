@@ -49,7 +49,16 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
             return trace_error(py, unknown_value());
         }
     }
-    of_class(py, class(e.kind), e)
+    of_class(py, if errno(e) == Some(NOT_FOUND) { "FileMissingError" } else { class(e.kind) }, e)
+}
+
+/// The system's number of an error that says that a file is not there.
+const NOT_FOUND: i32 = 2;
+
+/// The system's number of an error with a file, which Rust puts behind its message.
+fn errno(e: &Error) -> Option<i32> {
+    let (_, number) = e.message.rsplit_once("(os error ").filter(|_| e.kind == ErrorKind::Io)?;
+    number.split_once(')')?.0.parse().ok()
 }
 
 /// Fails if a method was given keywords that it does not take; the message names the nearest one that it does.
@@ -86,8 +95,10 @@ fn of_class(py: Python<'_>, class: &str, e: &Error) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let module = CLASSES.get_or_try_init(py, || py.import("talweg.errors").map(Bound::unbind))?;
         let class = module.bind(py).getattr(class)?;
-        let e = Error { message: spelled(&e.message), ..e.clone() };
-        Ok(PyErr::from_value(class.call1((e.to_string(),))?))
+        let text = Error { message: spelled(&e.message), ..e.clone() }.to_string();
+        let raised = class.call1((text,))?;
+        errno(e).map_or(Ok(()), |number| raised.setattr("errno", number))?;
+        Ok(PyErr::from_value(raised))
     };
     build().unwrap_or_else(|e| e)
 }

@@ -32,6 +32,13 @@ fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
     if let Some(t) = exchange::tensor_of(p, None)? {
         let dtype = t.dtype().unwrap_or(DType::I64);
         if dtype == DType::U8 {
+            // A number of NumPy is a place, whatever its type.
+            if !p.is_instance_of::<PyTensor>()
+                && t.rank() == Ok(0)
+                && let Ok(i) = p.extract()
+            {
+                return Ok(Index::At(i));
+            }
             let e = "an index of uint8 is a mask in PyTorch and a list of places elsewhere: write x[i.bool()] or x[i.long()]";
             return Err(index_error(e));
         }

@@ -230,9 +230,7 @@ impl PyEncoder {
         length: Option<usize>,
         is_raw: bool,
     ) -> PyResult<Vec<f32>> {
-        let encode = |(a, b): &(String, String)| self.0.encode_pair(a, b, length);
-        let score = || self.0.score(&pairs.iter().map(encode).collect::<ir::Result<Vec<_>>>()?, is_raw);
-        py.detach(score).or_raise(py)
+        py.detach(|| self.0.score_texts(&pairs, length, is_raw)).or_raise(py).map(|(scores, _)| scores)
     }
     /// The embedding of each text, of length one.
     fn embed(&self, py: Python<'_>, texts: Vec<Vec<u32>>) -> PyResult<Vec<Vec<f32>>> {

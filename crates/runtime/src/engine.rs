@@ -2,14 +2,13 @@
 
 use crate::lift_constants::{Constants, Lifted};
 use crate::placement::{Placement, placement};
-use crate::{Device, Program, complex_io, numerics, reference};
+use crate::{Device, Program, complex_io, kept, numerics, reference};
 use ir::{
-    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Meaning, Result, Site, Slot, Type, Value, Var,
-    collect,
+    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Meaning, Result, Site, Type, Value, Var, collect,
 };
 use parking_lot::Mutex;
 use passes::{Stage, State, Watch};
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHasher};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
@@ -322,7 +321,7 @@ impl Engine {
         };
         let asked = c.graph.outputs.len();
         c.graph.updates = updates(&c, &assigned, asked - assigned.len());
-        let kept = kept_for_gradients(&c);
+        let kept = kept::inside(&c, assigned.iter().map(|(var, _)| *var));
         c.graph.outputs.extend(&kept);
         c.graph.outputs.extend(c.reads.iter().map(|(_, s)| *s));
 
@@ -437,24 +436,6 @@ fn lines(graph: &Graph, list: &mut Vec<(&'static str, Site)>) {
             }
         }
     }
-}
-
-/// Inner values that a later `backward` would otherwise compute again: results of the costly ops
-/// below trainable values, unless a gradient has been taken already.
-fn kept_for_gradients(c: &ir::Collected) -> Vec<Slot> {
-    let asked: FxHashSet<Slot> = c.graph.outputs.iter().copied().collect();
-    let mut kept = Vec::new();
-    for (i, live) in c.nodes.iter().enumerate() {
-        let Some(live) = live else { continue };
-        let is_cheap = live.op().is_none_or(|op| {
-            matches!(op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Recast | Meaning::Const)
-        });
-        if is_cheap || !live.needs_grad() || live.is_differentiated() {
-            continue;
-        }
-        kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)).filter(|s| !asked.contains(s)));
-    }
-    kept
 }
 
 /// The device that runs the op table's own meanings, op by op: slow, and always right.

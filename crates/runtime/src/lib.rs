@@ -7,6 +7,7 @@ mod device;
 mod engine;
 mod explain;
 pub mod interrupt;
+mod kept;
 mod lift_constants;
 pub mod log;
 mod logical;

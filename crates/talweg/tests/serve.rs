@@ -101,15 +101,24 @@ fn processes_share_a_port_and_survive_a_kill() {
     assert_eq!(server.members().len(), 2);
     assert!(server.infer().unwrap().1.contains("[2,4]"));
 
-    // Every request is answered, at the second try if the first met the process that was killed.
+    // Every request is answered, at the second try if the first met the process that was killed. A busy machine may
+    // refuse some with 429, which ask for a retry.
     let (is_done, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..2)
         .map(|_| {
             let (server, is_done, answered) = (server.clone(), is_done.clone(), answered.clone());
             std::thread::spawn(move || {
                 while !is_done.load(Relaxed) {
-                    let is_answered = |_: &i32| server.infer().is_some_and(|(status, _)| status == 200);
-                    assert!((0..3).any(|i| is_answered(&i)), "an answer after a retry");
+                    let (mut lost, limit) = (0, Instant::now() + LIMIT);
+                    loop {
+                        match server.infer() {
+                            Some((200, _)) => break,
+                            Some((429, _)) => std::thread::sleep(Duration::from_millis(20)),
+                            Some((status, body)) => panic!("{status}: {body}"),
+                            None => lost += 1,
+                        }
+                        assert!(lost < 3 && Instant::now() < limit, "{lost} lost: no answer after a retry");
+                    }
                     answered.fetch_add(1, Relaxed);
                 }
             })

@@ -1,6 +1,8 @@
 //! The rules that make laziness invisible.
 
 use cpu as _;
+use ir::{Grad, Meaning, Op};
+use std::cell::Cell;
 use talweg_tensor::{DType, ErrorKind, Session, Tensor, Update, Variable, jit, manual_seed, placeholder};
 
 fn v(t: &Tensor) -> Vec<f32> {
@@ -10,14 +12,14 @@ fn v(t: &Tensor) -> Vec<f32> {
 #[test]
 fn errors_are_immediate_and_the_first_cause_wins() {
     let a = Tensor::from([[1.0f32, 2.0]]);
-    let bad = a.matmul(&a); // line 13
+    let bad = a.matmul(&a); // line 15
     assert!(bad.error().is_some(), "the shape error is there before anything is computed");
     let worse = (bad + 1.0).matmul(&Tensor::from(1.0f32));
     let e = worse.eval().unwrap_err();
     assert_eq!(e.kind, ErrorKind::Shape);
     let text = e.to_string();
     assert!(text.contains("matmul: inner sizes differ: [1, 2] × [1, 2]"), "{text}");
-    assert!(text.contains("laziness.rs:13:"), "{text}");
+    assert!(text.contains("laziness.rs:15:"), "{text}");
 }
 
 #[test]
@@ -189,4 +191,61 @@ fn gradients_of_what_collects_none_are_refused() {
     let e = y.backward().unwrap_err();
     assert_eq!(e.kind, ErrorKind::Gradient);
     manual_seed(0);
+}
+
+thread_local! {
+    static RUNS: Cell<usize> = const { Cell::new(0) };
+}
+/// An op that counts its runs.
+static COUNTED: Op = Op {
+    name: "counted",
+    doc: "x + 1.",
+    infer: |c| Ok([c.types[0].clone()].into_iter().collect()),
+    meaning: Meaning::Kernel(|_, args| {
+        RUNS.set(RUNS.get() + 1);
+        let x = args[0].to_f64();
+        Ok(vec![ir::Literal::generate(args[0].shape().clone(), |i| x[i] as f32 + 1.0)])
+    }),
+    grad: Grad::Rule(|c| Ok(vec![c.grads[0].clone()])),
+    ..Op::DEFAULT
+};
+fn counted(x: &Tensor) -> Tensor {
+    Tensor::apply(&COUNTED, &[x], ir::Attrs::new()).remove(0)
+}
+
+/// What the program has a handle to is computed once, however often parts of it are read.
+#[test]
+fn what_is_read_again_is_not_computed_again() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let y = counted(&x) * 2.0;
+    assert_eq!(y.sum(..).item::<f32>().unwrap(), 10.0);
+    assert_eq!(y.prod(..).item::<f32>().unwrap(), 24.0);
+    assert_eq!((v(&y), RUNS.replace(0)), (vec![4.0, 6.0], 1));
+    // A view without a base of its own.
+    let column = counted(&x).reshape([2, 1]).broadcast_to([2, 3]);
+    assert_eq!(column.sum(..).item::<f32>().unwrap(), 15.0);
+    assert_eq!((v(&column.sum(0)), RUNS.replace(0)), (vec![5.0; 3], 1));
+    // What is pending depends on what has no handle of its own.
+    let (a, b) = {
+        let y = counted(&x);
+        (y.sum(..), y.prod(..))
+    };
+    assert_eq!((a.item::<f32>().unwrap(), b.item::<f32>().unwrap(), RUNS.replace(0)), (5.0, 6.0, 1));
+}
+
+/// A look between gradient and update computes neither again.
+#[test]
+fn a_look_at_loss_and_norm_before_the_update_computes_nothing_twice() {
+    let w = Variable::new("w", Tensor::from([1.0f32, 2.0])).unwrap();
+    for _ in 0..2 {
+        let loss = counted(&w.tensor()).square().sum(..);
+        loss.backward().unwrap();
+        let g = counted(&w.grad().unwrap());
+        assert!(loss.item::<f32>().unwrap() > 0.0);
+        assert!(g.square().sum(..).item::<f32>().unwrap() > 0.0);
+        w.assign(&(w.tensor() - g * 0.1)).unwrap();
+        w.zero_grad();
+        w.tensor().eval().unwrap();
+        assert_eq!(RUNS.replace(0), 2);
+    }
 }

@@ -313,8 +313,8 @@ def multinomial(input: "Tensor", num_samples: int, replacement: bool = False, *,
     if not replacement and num_samples > input.shape[-1]:
         raise value_error(f"multinomial: {num_samples} of {input.shape[-1]} cannot be drawn without replacement")
     if not input.is_symbolic:
-        total = ops.sum(input, -1)
-        if not bool(((input >= 0).all(-1) & total.isfinite() & (total > 0)).all()):
+        # A sum of finite weights may be infinite.
+        if not bool((((input >= 0) & input.isfinite()).all(-1) & (input > 0).any(-1)).all()):
             raise value_error("multinomial: weights must be finite and at least 0, and some of each row greater than 0")
     weights = ops.log(input)
     with from_generator(generator):

@@ -50,7 +50,8 @@ def sum(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "DTyp
 @functools.wraps(Tensor.sum)
 def _sum(self: "Tensor", *args: Any, **kwargs: Any) -> Any:
     # The native method with one question more: it is called often.
-    return signed(_native_sum(self, *args, **kwargs))
+    result = _native_sum(self, *args, **kwargs)
+    return signed(result) if kwargs.get("dtype") is None else result
 
 
 _native_sum = Tensor.sum

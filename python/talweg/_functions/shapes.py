@@ -211,13 +211,16 @@ def einsum(equation: Any, *operands: Any) -> "Tensor":
 
 
 def _einsum_by_numbers(parts: list[Any]) -> "Tensor":
+    # In the order of characters: without numbers for the result, its dimensions are in the order of their numbers.
+    names = string.ascii_uppercase + string.ascii_lowercase
+
     def letters(numbers: Any) -> str:
         if not isinstance(numbers, (list, tuple)):
             raise type_error(f"einsum: after an operand comes the list of its dimensions' numbers, not {type(numbers).__name__}")
         for n in numbers:
             if n is not ... and not (isinstance(n, int) and 0 <= n < 52):
                 raise value_error(f"einsum: a dimension's number is 0 to 51, or ..., not {n!r}")
-        return "".join("..." if n is ... else string.ascii_letters[n] for n in numbers)
+        return "".join("..." if n is ... else names[n] for n in numbers)
 
     terms = ",".join(letters(numbers) for numbers in parts[1::2])
     result = f"->{letters(parts[-1])}" if len(parts) % 2 else ""

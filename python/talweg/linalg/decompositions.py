@@ -189,6 +189,8 @@ def or_nan(f: Callable[..., Tensor], *matrices: Tensor) -> Tensor:
     result = f(*matrices)
     if result.is_symbolic:
         return result
+    for m in matrices:
+        m.detach().eval()  # an error in what they are made of is no matrix without a result
     try:
         result.detach().reshape(-1)[:1].tolist()
         return result

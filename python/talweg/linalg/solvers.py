@@ -75,8 +75,14 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
         if not left:
             raise value_error("solve: with left=False, B must be a matrix")
         B = B.unsqueeze(-1)
-    X = _ops.solve(A, B) if left else _ops.solve(A.mT, B.mT).mT
+    X = _solved(A, B, left)
     return X[..., 0] if vector else X
+
+
+def _solved(A: Tensor, B: Tensor, left: bool) -> Tensor:
+    """``solve`` of a matrix: with as many dimensions as A, the op does not take it for vectors."""
+    B = B.reshape((1,) * (A.ndim - B.ndim) + tuple(B.shape))
+    return _ops.solve(A, B) if left else _ops.solve(A.mT, B.mT).mT
 
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
@@ -89,7 +95,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     vector = _is_vector(A, B)
     if vector and not left:
         raise value_error("solve_ex: with left=False, B must be a matrix")
-    X = or_nan(lambda A, B: solve(A, B, left=left), A, B.unsqueeze(-1) if vector else B)
+    X = or_nan(lambda A, B: _solved(A, B, left), A, B.unsqueeze(-1) if vector else B)
     info = info_of(X, check_errors, "solve_ex: a matrix is singular")
     return SolveExResult(X[..., 0] if vector else X, info)
 

@@ -2,6 +2,7 @@
 
 use super::super::testing::{Noise, assert_close};
 use super::*;
+use crate::vmath::{Level, limit_level};
 use half::bf16;
 
 /// Calls `f(output index, input index, weight index)` for every product of the definition.
@@ -269,7 +270,11 @@ fn depthwise_lines() {
         let window = Window::new(&input, &[k, k], &[stride; 2], &pads, &[1, 1]);
         let channels = noise.range(2, 40);
         let q = Conv { batch: noise.range(1, 2), channels, out_channels: channels, groups: channels, window };
-        check(&q, &mut noise, "lines");
+        // With masks, and with planes between zeros.
+        for level in Level::ALL {
+            limit_level(*level);
+            check(&q, &mut noise, "lines");
+        }
     }
 }
 

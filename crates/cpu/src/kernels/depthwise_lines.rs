@@ -1,16 +1,19 @@
 //! Windows of 3×3, 5×5 and 7×7 over single planes of `f32`, with stride 1 or 2: the usual depthwise convolutions.
 //!
-//! A plane is copied between zeros, with stride 2 its even and odd lines and columns apart, so that neighboring outputs
+//! Where vectors are loaded with masks, planes are read where they lie ([`masks`]). Elsewhere a plane is copied between
+//! zeros, with stride 2 its even and odd lines and columns apart, so that neighboring outputs
 //! take neighboring elements. Some lines of outputs are summed at a time, and every vector of the input is read once for
 //! all of them. Planes narrower than a vector are summed as one long line, whose ends of lines are left out afterwards;
 //! those of several channels are copied, summed and stored in turns, since reading what was just written waits.
 
 #![allow(unsafe_code)]
 
+mod masks;
+
 use super::conv::Conv;
 use super::scratch::Scratch;
-use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
+use crate::vmath::{Level, dispatch, level};
 
 /// The most lanes of a vector.
 const LANES: usize = 16;
@@ -22,6 +25,9 @@ const NARROW: usize = 8;
 const TURN: usize = 16;
 /// Lines of outputs that are summed at a time.
 const LINES: usize = 4;
+/// Vectors of outputs that are stored at least before they are read again, where there are so many: a processor holds
+/// fewer stores back.
+const STORES: usize = 128;
 /// The most taps of a window.
 const TAPS: usize = 49;
 
@@ -66,9 +72,17 @@ impl Lines {
     fn is_narrow(&self) -> bool {
         self.to[1] <= NARROW
     }
+    /// Whether planes are read where they lie.
+    fn has_masks() -> bool {
+        matches!(level(), Level::Avx2 | Level::Avx512)
+    }
     /// Planes that are computed together.
     pub(crate) fn turn(&self) -> usize {
-        if self.is_narrow() { TURN } else { 1 }
+        match (Lines::has_masks(), self.is_narrow()) {
+            (true, _) => (STORES / (self.to[0] * self.to[1].div_ceil(LANES))).clamp(1, TURN),
+            (_, true) => TURN,
+            _ => 1,
+        }
     }
     /// Elements that a window reaches beyond its first, in one of the parts of a plane.
     fn reach(&self) -> usize {
@@ -104,6 +118,9 @@ impl Lines {
     }
     /// Room for [`Lines::run`], filled with zeros.
     pub(crate) fn room(&self) -> Scratch<f32> {
+        if Lines::has_masks() {
+            return Scratch::new(0);
+        }
         let zeros = self.turn() * self.frame();
         let room = Scratch::<f32>::new(zeros + if self.is_narrow() { TURN * self.long() } else { 0 });
         // SAFETY: as many elements were asked for.
@@ -138,17 +155,27 @@ unsafe fn planes_body<V: Vector<E = f32>>(
     y: *mut f32,
     room: *mut f32,
 ) {
-    let ((from, to), side, places) = (s.sizes(), s.side * s.side, s.places());
+    let ((from, to), side) = (s.sizes(), s.side * s.side);
     // SAFETY: the caller's promise.
     unsafe {
-        (0..count).for_each(|i| fill::<V>(s, x.add(i * from), room.add(i * s.frame())));
-        let long = room.add(s.turn() * s.frame());
-        for i in 0..count {
+        let taps_of = |i: usize| {
             let mut own = [0f32; TAPS];
             for t in 0..side {
                 own[if s.is_reversed { side - 1 - t } else { t }] = *taps.add(i * side + t);
             }
-            let (frame, own) = (room.add(i * s.frame()).cast_const(), &own[..side]);
+            own
+        };
+        if V::HAS_MASKS {
+            for i in 0..count {
+                masks::plane::<V>(s, x.add(i * from), &taps_of(i)[..side], y.add(i * to));
+            }
+            return;
+        }
+        let places = s.places();
+        (0..count).for_each(|i| fill::<V>(s, x.add(i * from), room.add(i * s.frame())));
+        let long = room.add(s.turn() * s.frame());
+        for i in 0..count {
+            let (frame, own) = (room.add(i * s.frame()).cast_const(), &taps_of(i)[..side]);
             match (s.is_narrow(), s.side, s.stride) {
                 (true, ..) => long_line::<V>(s, frame, own, &places[..side], long.add(i * s.long())),
                 (_, 3, 1) => each_line::<V, 1>(s, frame, own, &places[..side], y.add(i * to)),

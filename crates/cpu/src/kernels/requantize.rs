@@ -8,6 +8,9 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use super::gemm::Patch;
 use super::gemm::int8::windows::Place;
 use crate::vmath::dispatch;
@@ -42,6 +45,49 @@ pub struct Middle {
     pub scale: f32,
 }
 
+/// What is added to the numbers, laid out as the sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Residual<P> {
+    /// Numbers.
+    Real(P),
+    /// Bytes, of which each less the zero point counts steps of a size.
+    Bytes {
+        /// Where they are; perhaps results of bytes go there.
+        at: P,
+        /// Whether they are `i8`, or else `u8`.
+        is_signed: bool,
+        /// The byte of no steps.
+        zero: f32,
+        /// The size of a step.
+        scale: f32,
+    },
+    /// The sums of another product, and what becomes of them.
+    Sums {
+        /// Where they are.
+        at: P,
+        /// Integers that are added to the sums of each column.
+        offset: Option<P>,
+        /// The factor of each column.
+        scale: P,
+        /// What is added to each column.
+        bias: Option<P>,
+        /// What happens to the numbers before they are added.
+        middle: Option<Middle>,
+    },
+}
+
+impl<P: Copy> Residual<P> {
+    fn map<Q>(self, f: impl Fn(P) -> Q) -> Residual<Q> {
+        match self {
+            Residual::Real(at) => Residual::Real(f(at)),
+            Residual::Bytes { at, is_signed, zero, scale } => Residual::Bytes { at: f(at), is_signed, zero, scale },
+            Residual::Sums { at, offset, scale, bias, middle } => {
+                Residual::Sums { at: f(at), offset: offset.map(&f), scale: f(scale), bias: bias.map(&f), middle }
+            }
+        }
+    }
+}
+
 /// What becomes of sums `[rows, columns]`, with places of kind `P`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requantize<P> {
@@ -55,8 +101,8 @@ pub struct Requantize<P> {
     pub bias: Option<P>,
     /// What happens to the numbers before a residual is added.
     pub middle: Option<Middle>,
-    /// Numbers, laid out as the sums, that are added.
-    pub residual: Option<P>,
+    /// What is added then.
+    pub residual: Option<Residual<P>>,
     /// What numbers are held in.
     pub range: (f32, f32),
     /// Where the numbers themselves go.
@@ -82,7 +128,7 @@ impl<P: Copy> Requantize<P> {
             scale: f(self.scale),
             bias: self.bias.map(&f),
             middle: self.middle,
-            residual: self.residual.map(&f),
+            residual: self.residual.map(|r| r.map(&f)),
             range: self.range,
             real: self.real.map(&f),
             bytes,
@@ -118,7 +164,13 @@ impl Place for Bound {
     }
     unsafe fn take(&self, tile: *const i32, width: usize, part: Patch) {
         // SAFETY: the caller's promise, and that of `Bound::new`.
-        unsafe { take(&self.0, tile, width, part) }
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if const { ir::is_linked("avx512") } && crate::vmath::level() == crate::vmath::Level::Avx512 {
+                return x86::take(&self.0, tile, width, part);
+            }
+            take(&self.0, tile, width, part);
+        }
     }
     fn done(&self, _: Patch) {}
 }
@@ -163,7 +215,8 @@ unsafe fn rows<const RESIDUAL: bool, const REAL: bool>(
     }
 }
 
-/// `N` columns of a tile: their factors stay in registers, and so does what the usual single result of bytes needs.
+/// `N` columns of a tile: their factors stay in registers. All of it is loops over arrays: what closures compute might
+/// not be compiled for the instructions.
 #[inline(always)]
 unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     r: &Requantize<*mut u8>,
@@ -172,87 +225,135 @@ unsafe fn column<const N: usize, const RESIDUAL: bool, const REAL: bool>(
     part: Patch,
     first: usize,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match r.bytes[..] {
-            [b] if b.numbers.is_none() => {
-                numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
-                    quantize::<N, RESIDUAL>(&b, v, at);
-                });
-            }
-            _ => numbers::<N, RESIDUAL, REAL>(r, tile, width, part, first, |v, at| {
-                for b in &r.bytes {
-                    let steps = quantize::<N, RESIDUAL>(b, v, at);
-                    if let Some((scale, to)) = b.numbers {
-                        let numbers: [f32; N] = std::array::from_fn(|i| (steps[i] - WHOLE) * scale);
-                        to.cast::<f32>().add(at).cast::<[f32; N]>().write_unaligned(numbers);
-                    }
-                }
-            }),
-        }
-    }
-}
-
-/// Hands over the numbers of each row and where they belong.
-#[inline(always)]
-unsafe fn numbers<const N: usize, const RESIDUAL: bool, const REAL: bool>(
-    r: &Requantize<*mut u8>,
-    tile: *const i32,
-    width: usize,
-    part: Patch,
-    first: usize,
-    then: impl Fn([f32; N], usize),
-) {
     let j = part.col + first;
-    let (columns, middle, range, residual, real) = (r.columns, r.middle, r.range, r.residual, r.real);
+    let (columns, range) = (r.columns, r.range);
     // SAFETY: the caller's promise.
     unsafe {
-        let scale = r.scale.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
-        let floats = |p: *mut u8| p.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
-        // Whatever is added to -0.0 stays as it is.
-        let bias = r.bias.map_or([-0.0; N], floats);
-        let offset = r.offset.map_or([0; N], |p| p.cast::<i32>().add(j).cast::<[i32; N]>().read_unaligned());
+        let factors = Factors::<N>::new(j, r.offset, r.scale, r.bias, r.middle);
+        let mut others = factors;
+        if let Some(Residual::Sums { offset, scale, bias, middle, .. }) = r.residual {
+            others = Factors::new(j, offset, scale, bias, middle);
+        }
         for row in 0..part.rows {
             let at = (part.row + row) * columns + j;
-            let sums = tile.add(row * width).cast::<[i32; N]>().read_unaligned();
-            let whole: [i32; N] = std::array::from_fn(|i| sums[i].wrapping_add(offset[i]));
-            let mut v: [f32; N] = std::array::from_fn(|i| whole[i] as f32 * scale[i] + bias[i]);
-            if let Some(m) = middle {
-                let steps: [f32; N] = std::array::from_fn(|i| held(v[i] * m.by, m.range) + WHOLE);
-                v = std::array::from_fn(|i| (steps[i] - WHOLE) * m.scale);
-            }
+            let mut v = factors.numbers(tile.add(row * width));
             if RESIDUAL {
-                let from = residual.unwrap_unchecked().cast::<f32>().add(at);
-                let x = from.cast::<[f32; N]>().read_unaligned();
-                (0..N).for_each(|i| v[i] += x[i]);
+                let x = beside::<N>(r.residual.unwrap_unchecked(), &others, at);
+                for i in 0..N {
+                    v[i] += x[i];
+                }
             }
             if REAL {
-                // NaN stays.
-                (0..N).for_each(|i| v[i] = if range.0 > v[i] { range.0 } else { v[i] });
-                (0..N).for_each(|i| v[i] = if range.1 < v[i] { range.1 } else { v[i] });
-                let to = real.unwrap_unchecked().cast::<f32>().add(at);
+                for i in 0..N {
+                    // NaN stays.
+                    let x = if range.0 > v[i] { range.0 } else { v[i] };
+                    v[i] = if range.1 < x { range.1 } else { x };
+                }
+                let to = r.real.unwrap_unchecked().cast::<f32>().add(at);
                 to.cast::<[f32; N]>().write_unaligned(v);
             }
-            then(v, at);
+            for b in &r.bytes {
+                quantize::<N, RESIDUAL>(b, &v, at);
+            }
         }
     }
 }
 
-/// Stores numbers as bytes; their steps, moved by [`WHOLE`].
-#[inline(always)]
-unsafe fn quantize<const N: usize, const RESIDUAL: bool>(b: &Quantized<*mut u8>, v: [f32; N], at: usize) -> [f32; N] {
-    let mut q: [f32; N] = std::array::from_fn(|i| v[i] * b.by);
-    if RESIDUAL {
-        // NaN becomes the byte 0, as a cast makes it.
-        (0..N).for_each(|i| q[i] = if q[i].is_nan() { -b.zero } else { q[i] });
+/// What turns the sums of some columns into numbers.
+#[derive(Clone, Copy)]
+struct Factors<const N: usize> {
+    offset: [i32; N],
+    scale: [f32; N],
+    bias: [f32; N],
+    middle: Option<Middle>,
+}
+
+impl<const N: usize> Factors<N> {
+    /// Those of columns `j..j + N`.
+    #[inline(always)]
+    unsafe fn new(
+        j: usize,
+        offset: Option<*mut u8>,
+        scale: *mut u8,
+        bias: Option<*mut u8>,
+        middle: Option<Middle>,
+    ) -> Factors<N> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scale = scale.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+            // Whatever is added to -0.0 stays as it is.
+            let mut f = Factors { offset: [0; N], scale, bias: [-0.0; N], middle };
+            if let Some(p) = offset {
+                f.offset = p.cast::<i32>().add(j).cast::<[i32; N]>().read_unaligned();
+            }
+            if let Some(p) = bias {
+                f.bias = p.cast::<f32>().add(j).cast::<[f32; N]>().read_unaligned();
+            }
+            f
+        }
     }
-    // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
-    let steps: [f32; N] = std::array::from_fn(|i| held(q[i], b.range) + WHOLE);
-    let zero = b.zero as i32 as u8;
-    let bytes: [u8; N] = std::array::from_fn(|i| (steps[i].to_bits() as u8).wrapping_add(zero));
+    #[inline(always)]
+    unsafe fn numbers(&self, sums: *const i32) -> [f32; N] {
+        // SAFETY: the caller's promise.
+        let sums = unsafe { sums.cast::<[i32; N]>().read_unaligned() };
+        let mut v = [0f32; N];
+        for i in 0..N {
+            v[i] = sums[i].wrapping_add(self.offset[i]) as f32 * self.scale[i] + self.bias[i];
+        }
+        if let Some(m) = self.middle {
+            for i in 0..N {
+                v[i] = (held(v[i] * m.by, m.range) + WHOLE - WHOLE) * m.scale;
+            }
+        }
+        v
+    }
+}
+
+/// The numbers of a residual from element `at` on; `others` turns its sums into them.
+#[inline(always)]
+unsafe fn beside<const N: usize>(residual: Residual<*mut u8>, others: &Factors<N>, at: usize) -> [f32; N] {
     // SAFETY: the caller's promise.
-    unsafe { b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes) };
-    steps
+    unsafe {
+        match residual {
+            Residual::Real(p) => p.cast::<f32>().add(at).cast::<[f32; N]>().read_unaligned(),
+            Residual::Sums { at: p, .. } => others.numbers(p.cast::<i32>().add(at)),
+            Residual::Bytes { at: p, is_signed, zero, scale } => {
+                let (bytes, mut x) = (p.add(at).cast::<[u8; N]>().read_unaligned(), [0f32; N]);
+                for i in 0..N {
+                    let whole = if is_signed { bytes[i] as i8 as f32 } else { bytes[i] as f32 };
+                    x[i] = (whole - zero) * scale;
+                }
+                x
+            }
+        }
+    }
+}
+
+/// Stores numbers as bytes, and perhaps the numbers of these.
+#[inline(always)]
+unsafe fn quantize<const N: usize, const RESIDUAL: bool>(b: &Quantized<*mut u8>, v: &[f32; N], at: usize) {
+    let (mut steps, mut bytes) = ([0f32; N], [0u8; N]);
+    let zero = b.zero as i32 as u8;
+    for i in 0..N {
+        let q = v[i] * b.by;
+        // NaN becomes the byte 0, as a cast makes it.
+        let q = if RESIDUAL && q.is_nan() { -b.zero } else { q };
+        steps[i] = held(q, b.range) + WHOLE;
+    }
+    for i in 0..N {
+        // The sum is rounded to an integer, ties to even ones, and its last byte is that of the integer.
+        bytes[i] = (steps[i].to_bits() as u8).wrapping_add(zero);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        b.to.add(at).cast::<[u8; N]>().write_unaligned(bytes);
+        if let Some((scale, to)) = b.numbers {
+            for i in 0..N {
+                steps[i] = (steps[i] - WHOLE) * scale;
+            }
+            to.cast::<f32>().add(at).cast::<[f32; N]>().write_unaligned(steps);
+        }
+    }
 }
 
 /// A number in a range; NaN becomes its beginning.
@@ -282,18 +383,33 @@ mod tests {
             let mut residual: Vec<f32> = (0..rows * columns).map(|_| float(&mut noise)).collect();
             residual[0] = f32::NAN;
             let mut offset: Vec<i32> = (0..columns).map(|_| noise.range(0, 2000) as i32 - 1000).collect();
-            for (has_residual, is_kept) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut other: Vec<i32> = (0..rows * columns).map(|_| noise.range(0, 2000) as i32 - 1000).collect();
+            let mut some: Vec<u8> = (0..rows * columns).map(|_| noise.range(0, 255) as u8).collect();
+            for which in 0..10 {
+                let (has_residual, is_kept) = (which >= 2, which % 2 == 1);
                 let (mut real, mut back) = (vec![0f32; rows * columns], vec![0f32; rows * columns]);
                 let (mut low, mut high) = (vec![0u8; rows * columns], vec![0u8; rows * columns]);
                 // Convolutions of other libraries come with integers to add and zero points.
                 let is_shifted = is_kept != has_residual;
+                let middle = Some(Middle { by: 20.0, range: (-90.0, 100.0), scale: 0.05 });
+                let kind = match which / 2 {
+                    1 => Residual::Real(residual.as_mut_ptr().cast()),
+                    2 => Residual::Sums {
+                        at: other.as_mut_ptr().cast(),
+                        offset: is_kept.then(|| offset.as_mut_ptr().cast()),
+                        scale: scale.as_mut_ptr().cast(),
+                        bias: (!is_kept).then(|| bias.as_mut_ptr().cast()),
+                        middle: middle.filter(|_| is_kept),
+                    },
+                    of => Residual::Bytes { at: some.as_mut_ptr(), is_signed: of == 3, zero: 7.0, scale: 0.01 },
+                };
                 let r = Requantize {
                     columns,
                     offset: is_shifted.then(|| offset.as_mut_ptr().cast()),
                     scale: scale.as_mut_ptr().cast(),
                     bias: (!is_shifted).then(|| bias.as_mut_ptr().cast()),
-                    middle: is_shifted.then_some(Middle { by: 20.0, range: (-90.0, 100.0), scale: 0.05 }),
-                    residual: has_residual.then(|| residual.as_mut_ptr().cast()),
+                    middle: middle.filter(|_| is_shifted),
+                    residual: has_residual.then_some(kind),
                     range: (-50.0, 60.0),
                     real: is_kept.then(|| real.as_mut_ptr().cast()),
                     bytes: smallvec::smallvec![
@@ -311,14 +427,20 @@ mod tests {
                 unsafe { Bound::new(r).take(tile.as_ptr(), columns, Patch { row: 0, rows, col: 0, cols: columns }) };
                 for i in 0..rows * columns {
                     let j = i % columns;
-                    let v = match is_shifted {
+                    let numbers = |sum: i32, is_shifted: bool| match is_shifted {
                         true => {
-                            let v = (tile[i] + offset[j]) as f32 * scale[j];
+                            let v = (sum + offset[j]) as f32 * scale[j];
                             (v * 20.0).round_ties_even().clamp(-90.0, 100.0) * 0.05
                         }
-                        false => tile[i] as f32 * scale[j] + bias[j],
+                        false => sum as f32 * scale[j] + bias[j],
                     };
-                    let v = if has_residual { v + residual[i] } else { v };
+                    let v = match which / 2 {
+                        0 => 0.0,
+                        1 => residual[i],
+                        2 => numbers(other[i], is_kept),
+                        3 => (some[i] as i8 as f32 - 7.0) * 0.01,
+                        _ => (some[i] as f32 - 7.0) * 0.01,
+                    } + numbers(tile[i], is_shifted);
                     let v = if v.is_nan() { v } else { v.clamp(-50.0, 60.0) };
                     assert!(!is_kept || real[i] == v || v.is_nan() && real[i].is_nan(), "{level:?} {columns} at {i}");
                     assert_eq!(low[i] as i8, ((v * 3.0).round_ties_even() - 100.0) as i8, "{level:?} {columns} at {i}");

@@ -3,7 +3,7 @@
 
 use super::access::Spot;
 use super::functions::{ADD, MAX, MIN, MUL, ROUND, SUB};
-use crate::kernels::requantize::{Middle, Quantized, Requantize};
+use crate::kernels::requantize::{Middle, Quantized, Requantize, Residual};
 use ir::{DType, Graph, Literal, Meaning, Out, Slot};
 use passes::{Loop, Step};
 use smallvec::SmallVec;
@@ -11,18 +11,21 @@ use smallvec::SmallVec;
 /// What a step of such a loop is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// The kernel's sums, perhaps with an integer added to each column.
-    Sums(Option<Spot>),
+    Sums(Sums),
     /// The same as `f32`.
-    Floats(Option<Spot>),
+    Floats(Sums),
     /// One `i32` a column.
     Integers(Spot),
     /// One number.
     Number(f32),
     /// One `f32` a column.
     Column(Spot),
-    /// Numbers laid out as the sums.
-    Dense(Spot),
+    /// What may be added, laid out as the sums.
+    Dense(Residual<Spot>),
+    /// Bytes laid out so: where they are, whether they are signed, and the zero point that was taken from them.
+    Given(Spot, bool, f32),
+    /// The same as `f32`.
+    GivenFloats(Spot, bool, f32),
     Real(Real),
     /// Numbers in steps.
     Steps(Steps),
@@ -52,15 +55,31 @@ impl Form {
     }
 }
 
+/// Sums of the kernel, or of another one that stored them, perhaps with an integer added to each column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sums {
+    stored: Option<Spot>,
+    offset: Option<Spot>,
+}
+
 /// `(sums + offset) * scale + bias`, perhaps as bytes and back, plus a residual, held in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Real {
-    offset: Option<Spot>,
+    sums: Sums,
     scale: Spot,
     bias: Option<Spot>,
     middle: Option<Middle>,
-    residual: Option<Spot>,
+    residual: Option<Residual<Spot>>,
     range: (f32, f32),
+}
+
+impl Real {
+    /// The numbers of sums that another kernel has stored, to be added.
+    fn residual(self) -> Option<Residual<Spot>> {
+        let Sums { stored, offset } = self.sums;
+        let (at, is_plain) = (stored?, self.residual.is_none() && self.range == ALL);
+        is_plain.then_some(Residual::Sums { at, offset, scale: self.scale, bias: self.bias, middle: self.middle })
+    }
 }
 
 /// `round(real * by) + zero`, held in a range.
@@ -101,17 +120,16 @@ pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spo
     let mut forms: Vec<Form> = Vec::with_capacity(l.steps.len());
     for step in &l.steps {
         let form = match step {
-            Step::Load { root, .. } if *root == slot => Form::Sums(None),
-            Step::Load { root, strides, offset } if graph.ty(*root).dtype == DType::I32 && strides[..] == [0, 1] => {
-                let at = spot(*root);
-                Form::Integers(Spot { offset: at.offset + offset * size_of::<i32>(), ..at })
-            }
-            Step::Load { root, strides, offset } if graph.ty(*root).dtype == DType::F32 => {
-                let at = spot(*root);
-                let at = Spot { offset: at.offset + offset * size_of::<f32>(), ..at };
-                match strides[..] {
-                    [0, 1] => Form::Column(at),
-                    [r, c] if [r, c] == dense => Form::Dense(at),
+            Step::Load { root, .. } if *root == slot => Form::Sums(Sums { stored: None, offset: None }),
+            Step::Load { root, strides, offset } => {
+                let (at, dtype) = (spot(*root), graph.ty(*root).dtype);
+                let at = Spot { offset: at.offset + offset * dtype.size(), ..at };
+                match (dtype, &strides[..]) {
+                    (DType::I32, [0, 1]) => Form::Integers(at),
+                    (DType::F32, [0, 1]) => Form::Column(at),
+                    (DType::F32, s) if s == dense => Form::Dense(Residual::Real(at)),
+                    (DType::I32, s) if s == dense => Form::Sums(Sums { stored: Some(at), offset: None }),
+                    (DType::I8 | DType::U8, s) if s == dense => Form::Given(at, dtype == DType::I8, 0.0),
                     _ => return None,
                 }
             }
@@ -125,6 +143,9 @@ pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spo
                     [x] if s.code == ROUND => rounded(forms[x as usize])?,
                     [a, b] if to == DType::F32 && s.code == SUB => match (forms[a as usize], forms[b as usize]) {
                         (Form::Whole(s), Form::Number(zero)) if s.zero == zero => Form::Centered(s),
+                        (Form::GivenFloats(at, is_signed, 0.0), Form::Number(zero)) => {
+                            Form::GivenFloats(at, is_signed, zero)
+                        }
                         _ => return None,
                     },
                     [a, b] if to == DType::F32 => {
@@ -132,8 +153,10 @@ pub fn recognize(l: &Loop, graph: &Graph, slot: Slot, spot: &dyn Fn(Slot) -> Spo
                         combined(s.code, a, b).or_else(|| combined(s.code, b, a))?
                     }
                     [a, b] if to == DType::I32 && s.code == ADD => match (forms[a as usize], forms[b as usize]) {
-                        (Form::Sums(None), Form::Integers(at)) | (Form::Integers(at), Form::Sums(None)) => {
-                            Form::Sums(Some(at))
+                        (Form::Sums(s), Form::Integers(at)) | (Form::Integers(at), Form::Sums(s))
+                            if s.offset.is_none() =>
+                        {
+                            Form::Sums(Sums { offset: Some(at), ..s })
                         }
                         _ => return None,
                     },
@@ -156,7 +179,8 @@ fn number(c: &Literal) -> Option<f32> {
 fn cast(x: Form, to: DType) -> Option<Form> {
     let least = if to == DType::U8 { 0.0 } else { -128.0 };
     match x {
-        Form::Sums(offset) if to == DType::F32 => Some(Form::Floats(offset)),
+        Form::Sums(sums) if to == DType::F32 => Some(Form::Floats(sums)),
+        Form::Given(at, is_signed, zero) if to == DType::F32 => Some(Form::GivenFloats(at, is_signed, zero)),
         Form::Bytes(s) if to == DType::F32 => Some(Form::Whole(s)),
         // What is cast is inside the type.
         Form::Steps(s) if matches!(to, DType::I8 | DType::U8) => {
@@ -180,8 +204,11 @@ fn rounded(x: Form) -> Option<Form> {
 /// An operation on a value that descends from the sums and another one.
 fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
     let real = match (code, x, y) {
-        (MUL, Form::Floats(offset), Form::Column(scale)) => {
-            Real { offset, scale, bias: None, middle: None, residual: None, range: ALL }
+        (MUL, Form::Floats(sums), Form::Column(scale)) => {
+            Real { sums, scale, bias: None, middle: None, residual: None, range: ALL }
+        }
+        (MUL, Form::GivenFloats(at, is_signed, zero), Form::Number(scale)) => {
+            return Some(Form::Dense(Residual::Bytes { at, is_signed, zero, scale }));
         }
         (MUL, Form::Centered(s), Form::Number(scale)) => return Some(Form::Numbers(s, scale)),
         (MUL, Form::Whole(s), Form::Number(scale)) if s.zero == 0.0 => return Some(Form::Numbers(s, scale)),
@@ -189,9 +216,10 @@ fn combined(code: &str, x: Form, y: Form) -> Option<Form> {
             let is_first = r.bias.is_none() && r.middle.is_none() && r.residual.is_none() && r.range == ALL;
             return is_first.then_some(Form::Real(Real { bias: Some(at), ..r }));
         }
-        (ADD, x, Form::Dense(at)) => {
-            let r = x.real().filter(|r| r.residual.is_none() && r.range == ALL)?;
-            Real { residual: Some(at), ..r }
+        (ADD, x, Form::Dense(_) | Form::Real(_) | Form::Numbers(..)) => {
+            let r = x.real().filter(|r| r.sums.stored.is_none() && r.residual.is_none() && r.range == ALL)?;
+            let other = if let Form::Dense(other) = y { other } else { y.real()?.residual()? };
+            Real { residual: Some(other), ..r }
         }
         (ADD, Form::Steps(s), Form::Number(zero)) if s.is_rounded && s.zero == 0.0 && s.range == ALL => {
             let is_byte = zero.fract() == 0.0 && zero.abs() < 256.0;
@@ -255,8 +283,24 @@ fn stored(l: &Loop, graph: &Graph, forms: &[Form], spot: &dyn Fn(Slot) -> Spot) 
         q.numbers = Some((scale, at));
     }
     let bytes: SmallVec<[Quantized<Spot>; 2]> = bytes.into_iter().map(|(_, q)| q).collect();
-    let Real { offset, scale, bias, middle, residual, range } = of?;
-    // Bytes must not replace numbers of a residual that others still read.
-    let is_apart = bytes.iter().all(|b| Some(b.to) != residual);
-    is_apart.then_some(Requantize { columns, offset, scale, bias, middle, residual, range, real, bytes })
+    let Real { sums: Sums { stored, offset }, scale, bias, middle, residual, range } = of?;
+    // Bytes must not replace numbers of a residual that others still read; they may replace its bytes, one by one.
+    let is_apart = match residual {
+        Some(Residual::Real(at) | Residual::Sums { at, .. }) => bytes.iter().all(|b| b.to != at),
+        Some(Residual::Bytes { at, .. }) => {
+            real != Some(at) && bytes.iter().all(|b| b.numbers.is_none_or(|n| n.1 != at))
+        }
+        None => true,
+    };
+    (is_apart && stored.is_none()).then_some(Requantize {
+        columns,
+        offset,
+        scale,
+        bias,
+        middle,
+        residual,
+        range,
+        real,
+        bytes,
+    })
 }

@@ -197,6 +197,28 @@ pub trait Vector:
             Self::load(to.as_ptr())
         }
     }
+    /// The lanes that [`Vector::evens`] leaves out.
+    #[inline(always)]
+    fn odds(a: Self, b: Self) -> Self {
+        let mut from = [Self::E::default(); 33];
+        // SAFETY: no vector here has more than 16 lanes.
+        unsafe {
+            a.store(from.as_mut_ptr());
+            b.store(from.as_mut_ptr().add(Self::N));
+            let from = from.as_ptr().add(1);
+            Self::evens(Self::load(from), Self::load(from.add(Self::N)))
+        }
+    }
+    /// Whether [`Vector::load_where`] takes one instruction.
+    const HAS_MASKS: bool = false;
+    /// Lanes from memory where the mask holds, which is all that is read, others zero; where [`Vector::HAS_MASKS`].
+    ///
+    /// # Safety
+    /// The lanes where the mask holds must be valid for reading.
+    #[inline(always)]
+    unsafe fn load_where(_p: *const Self::E, _m: Self::M) -> Self {
+        unreachable!("no loads with masks")
+    }
     /// Lanes from memory, `S` elements apart; `S` is 1, 2 or 4.
     ///
     /// # Safety

@@ -166,7 +166,7 @@ macro_rules! shared {
 macro_rules! avx2 {
     ($v:ident, $e:ty, $reg:ty, $n:literal, $maskload:ident, $maskstore:ident, $round:ident, $cmp:ident, $blend:ident,
      $and:ident, $movemask:ident, $bias:literal, $magic:literal, $cast:ident, $uncast:ident, $slli:ident, $mask:expr,
-     $split:expr, $($shared:ident),*) => {
+     $split:expr, $evens:ident, $odds:ident, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $reg;
             shared!($v, $e, $n, $($shared),*);
@@ -229,8 +229,47 @@ macro_rules! avx2 {
             fn split(self, low: $e) -> (Self, Self) {
                 unsafe { $split(self, low) }
             }
+            #[inline(always)]
+            fn evens(a: Self, b: Self) -> Self {
+                unsafe { $evens(a, b) }
+            }
+            #[inline(always)]
+            fn odds(a: Self, b: Self) -> Self {
+                unsafe { $odds(a, b) }
+            }
+            const HAS_MASKS: bool = true;
+            #[inline(always)]
+            unsafe fn load_where(p: *const $e, m: Self::M) -> Self {
+                unsafe { $v($maskload(p, $cast(m))) }
+            }
         }
     };
+}
+
+#[inline(always)]
+unsafe fn evens_of8(a: F32x8, b: F32x8) -> F32x8 {
+    unsafe { F32x8(ordered8(_mm256_shuffle_ps::<0x88>(a.0, b.0))) }
+}
+
+#[inline(always)]
+unsafe fn odds_of8(a: F32x8, b: F32x8) -> F32x8 {
+    unsafe { F32x8(ordered8(_mm256_shuffle_ps::<0xdd>(a.0, b.0))) }
+}
+
+/// Pairs of lanes in the order that shuffling within halves takes from them.
+#[inline(always)]
+unsafe fn ordered8(v: __m256) -> __m256 {
+    unsafe { _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v))) }
+}
+
+#[inline(always)]
+unsafe fn evens_of4(a: F64x4, b: F64x4) -> F64x4 {
+    unsafe { F64x4(_mm256_permute4x64_pd::<0xd8>(_mm256_unpacklo_pd(a.0, b.0))) }
+}
+
+#[inline(always)]
+unsafe fn odds_of4(a: F64x4, b: F64x4) -> F64x4 {
+    unsafe { F64x4(_mm256_permute4x64_pd::<0xd8>(_mm256_unpackhi_pd(a.0, b.0))) }
 }
 
 #[inline(always)]
@@ -298,6 +337,8 @@ avx2!(
     shl23,
     lanes32,
     split8,
+    evens_of8,
+    odds_of8,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,
@@ -328,6 +369,8 @@ avx2!(
     shl52,
     lanes64,
     split4,
+    evens_of4,
+    odds_of4,
     _mm256_set1_pd,
     _mm256_loadu_pd,
     _mm256_storeu_pd,
@@ -342,7 +385,7 @@ avx2!(
 
 macro_rules! avx512 {
     ($v:ident, $e:ty, $n:literal, $mask:ty, $loadn:ident, $storen:ident, $round:ident, $cmp:ident, $blend:ident,
-     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $entry:ident, $($shared:ident),*) => {
+     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $odds:ident, $entry:ident, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $mask;
             shared!($v, $e, $n, $($shared),*);
@@ -410,6 +453,15 @@ macro_rules! avx512 {
             fn evens(a: Self, b: Self) -> Self {
                 unsafe { $evens(a, b) }
             }
+            #[inline(always)]
+            fn odds(a: Self, b: Self) -> Self {
+                unsafe { $odds(a, b) }
+            }
+            const HAS_MASKS: bool = true;
+            #[inline(always)]
+            unsafe fn load_where(p: *const $e, m: Self::M) -> Self {
+                unsafe { $v($loadn(m, p)) }
+            }
             const HAS_TABLES: bool = true;
             #[inline(always)]
             fn entry(self, table: &[$e]) -> Self {
@@ -425,6 +477,22 @@ unsafe fn evens16(a: F32x16, b: F32x16) -> F32x16 {
     unsafe {
         let at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         F32x16(_mm512_permutex2var_ps(a.0, at, b.0))
+    }
+}
+
+#[inline(always)]
+unsafe fn odds16(a: F32x16, b: F32x16) -> F32x16 {
+    unsafe {
+        let at = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+        F32x16(_mm512_permutex2var_ps(a.0, at, b.0))
+    }
+}
+
+#[inline(always)]
+unsafe fn odds8(a: F64x8, b: F64x8) -> F64x8 {
+    unsafe {
+        let at = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+        F64x8(_mm512_permutex2var_pd(a.0, at, b.0))
     }
 }
 
@@ -486,6 +554,7 @@ avx512!(
     split16,
     _mm512_reduce_add_ps,
     evens16,
+    odds16,
     entry16,
     _mm512_set1_ps,
     _mm512_loadu_ps,
@@ -512,6 +581,7 @@ avx512!(
     split_8,
     _mm512_reduce_add_pd,
     evens8,
+    odds8,
     entry8,
     _mm512_set1_pd,
     _mm512_loadu_pd,

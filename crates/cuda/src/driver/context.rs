@@ -253,12 +253,16 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        let supports = |network: &Network| self.enter().is_ok() && self.has(n.op.name, network);
+        let supports = |network: &Network| self.enter().is_ok() && self.has_op(n.op.name, network);
         claims(n, types, (self.major, self.minor), &supports)
     }
 
-    /// Whether cuDNN has a way to compute a network; if not, says so once.
-    pub fn has(&self, what: &str, network: &Network) -> bool {
+    /// Whether cuDNN has a way to compute a network.
+    pub fn has(&self, network: &Network) -> bool {
+        is_on(Flag::Dnn) && self.ready(network).is_ok()
+    }
+    /// The same; if it has none, the op is decomposed, which is reported once.
+    fn has_op(&self, what: &str, network: &Network) -> bool {
         if !is_on(Flag::Dnn) {
             return false;
         }

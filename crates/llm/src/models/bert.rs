@@ -8,9 +8,9 @@ use serde_json::Value as Json;
 use tensor::Tensor;
 use tensor::nn::AttentionOptions;
 
-/// Pairs that are computed together at most.
+/// Texts that are computed together at most.
 const TOGETHER: usize = 32;
-/// Lengths of pairs are rounded up to a multiple of this: each length is a program.
+/// Lengths of texts are rounded up to a multiple of this: each length is a program.
 const LENGTHS: usize = 16;
 
 struct Layer {
@@ -92,6 +92,9 @@ impl Bert {
             "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
             other => return Err(Error::format(format!("config.json: activation {other:?} is not supported"))),
         };
+        if let Some(other) = config["position_embedding_type"].as_str().filter(|kind| *kind != "absolute") {
+            return Err(Error::format(format!("config.json: positions of type {other:?} are not supported")));
+        }
         // RoBERTa numbers positions from the one behind the padding's.
         let is_roberta = config["model_type"] != "bert";
         let skipped =
@@ -170,57 +173,65 @@ impl Bert {
         let lengths = Tensor::from(Literal::new([texts.len()], &lengths)?);
         self.hidden(&padded(|t| &t.tokens)?, &padded(segments)?, &lengths)
     }
-    fn check(&self, texts: &[&Encoded]) -> Result<()> {
+    /// Fails if a text has no token, or too many.
+    pub(crate) fn check(&self, texts: &[&Encoded]) -> Result<()> {
         match texts.iter().map(|t| t.tokens.len()).find(|n| *n == 0 || *n > self.length_max) {
             Some(n) => Err(Error::value(format!("texts must have 1 to {} tokens, not {n}", self.length_max))),
             None => Ok(()),
         }
     }
 
+    /// Calls `f` for some texts of about the same length at a time: with their places, and their last layer.
+    fn each_group(&self, texts: &[&Encoded], mut f: impl FnMut(&[usize], Tensor) -> Result<()>) -> Result<()> {
+        self.check(texts)?;
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|i| texts[*i].tokens.len());
+        for group in order.chunks(TOGETHER) {
+            let some: Vec<&Encoded> = group.iter().map(|i| texts[*i]).collect();
+            let longest = some.iter().map(|t| t.tokens.len()).max().unwrap_or(0);
+            f(group, self.padded(&some, longest.next_multiple_of(LENGTHS).min(self.length_max))?)?;
+        }
+        Ok(())
+    }
+
     /// Embeddings of texts, each of length one, as sentence-transformers computes them.
     pub fn embed(&self, texts: &[&Encoded], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
-        self.check(texts)?;
-        let longest = texts.iter().map(|t| t.tokens.len()).max().unwrap_or(0);
-        if texts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let hidden = self.padded(texts, longest)?;
-        let rows = match pooling {
-            Pooling::First => hidden.narrow(1, 0, 1).reshape([texts.len(), self.width]),
-            Pooling::Mean => {
-                let seen = |t: &&Encoded| (0..longest).map(|i| f32::from(i < t.tokens.len())).collect::<Vec<_>>();
-                let seen: Vec<f32> = texts.iter().flat_map(seen).collect();
-                let seen = Tensor::from(Literal::new([texts.len(), longest, 1], &seen)?);
-                (hidden * &seen).sum(1) / seen.sum(1)
+        let mut rows = vec![Vec::new(); texts.len()];
+        self.each_group(texts, |group, hidden| {
+            let (count, length) = (group.len(), hidden.shape()?[1]);
+            let pooled = match pooling {
+                Pooling::First => hidden.narrow(1, 0, 1).reshape([count, self.width]),
+                Pooling::Mean => {
+                    let seen =
+                        |i: &usize| (0..length).map(|p| f32::from(p < texts[*i].tokens.len())).collect::<Vec<_>>();
+                    let seen: Vec<f32> = group.iter().flat_map(seen).collect();
+                    let seen = Tensor::from(Literal::new([count, length, 1], &seen)?);
+                    (hidden * &seen).sum(1) / seen.sum(1)
+                }
+            };
+            let pooled = pooled.cast(DType::F32).to_vec::<f32>()?;
+            for (i, row) in group.iter().zip(pooled.chunks_exact(self.width)) {
+                let norm = row.iter().map(|x| (*x as f64).powi(2)).sum::<f64>().sqrt().max(1e-12);
+                rows[*i] = row.iter().map(|x| (*x as f64 / norm) as f32).collect();
             }
-        };
-        let rows = rows.cast(DType::F32).to_vec::<f32>()?;
-        let scaled = |row: &[f32]| {
-            let norm = row.iter().map(|x| (*x as f64).powi(2)).sum::<f64>().sqrt().max(1e-12);
-            row.iter().map(|x| (*x as f64 / norm) as f32).collect()
-        };
-        Ok(rows.chunks_exact(self.width).map(scaled).collect())
+            Ok(())
+        })?;
+        Ok(rows)
     }
 
     /// The classifier's result for each pair of texts, without an activation.
     pub fn score(&self, pairs: &[&Encoded]) -> Result<Vec<f32>> {
-        self.check(pairs)?;
         let none = || Error::value("there is no classifier: only a cross-encoder scores pairs of texts");
         let classifier = self.classifier.as_ref().ok_or_else(none)?;
-        // Pairs of about the same length are computed together.
-        let mut order: Vec<usize> = (0..pairs.len()).collect();
-        order.sort_by_key(|i| pairs[*i].tokens.len());
         let mut scores = vec![0.0; pairs.len()];
-        for group in order.chunks(TOGETHER) {
-            let texts: Vec<&Encoded> = group.iter().map(|i| pairs[*i]).collect();
-            let longest = texts.iter().map(|t| t.tokens.len()).max().unwrap_or(0);
-            let hidden = self.padded(&texts, longest.next_multiple_of(LENGTHS).min(self.length_max))?;
-            let first = hidden.narrow(1, 0, 1).reshape([texts.len(), self.width]);
+        self.each_group(pairs, |group, hidden| {
+            let first = hidden.narrow(1, 0, 1).reshape([group.len(), self.width]);
             let y = classifier.output.forward(&classifier.dense.forward(&first).tanh());
             for (i, score) in group.iter().zip(y.cast(DType::F32).to_vec::<f32>()?) {
                 scores[*i] = score;
             }
-        }
+            Ok(())
+        })?;
         Ok(scores)
     }
 }

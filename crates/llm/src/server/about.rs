@@ -3,7 +3,6 @@
 use super::failure::Failure;
 use super::request::{flag_or, known, text};
 use super::routes::{Answered, Api, Held, json_response, messages, not_found, parsed, template_values, with_type};
-use crate::encoder::Encoder;
 use crate::engine::Handle;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -20,8 +19,7 @@ pub(super) async fn models(State(api): Held) -> Response {
         })
     };
     let own = api.handle().map(|h| entry(&api.name, h.length_max()));
-    let name = |e: &Encoder| if own.is_some() { e.name.clone() } else { api.name.clone() };
-    let encoders: Vec<Json> = api.encoders().map(|e| entry(&name(e), e.length_max())).collect();
+    let encoders: Vec<Json> = api.encoders().map(|e| entry(&e.name, e.length_max())).collect();
     let adapter = |name: String| {
         let mut entry = entry(&name, api.handle().map_or(0, Handle::length_max));
         entry["parent"] = json!(api.name);
@@ -31,7 +29,7 @@ pub(super) async fn models(State(api): Held) -> Response {
     json_response(&json!({"object": "list", "data": data}))
 }
 pub(super) async fn model(State(api): Held, Path(name): Path<String>) -> Answered {
-    let encoder = api.encoders().find(|e| e.name == name).or(api.encoders().next().filter(|_| name == api.name));
+    let encoder = api.encoders().find(|e| e.name == name);
     let length = match (api.handle(), encoder) {
         (Some(handle), _) if api.named(&json!({ "model": name })).is_ok() => handle.length_max(),
         (_, Some(encoder)) => encoder.length_max(),

@@ -35,7 +35,7 @@ impl Api {
 
 pub async fn embed(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    known(&body, &[&["model", "input", "encoding_format", "dimensions", "priority"], LABELS])?;
+    known(&body, &[&["model", "input", "encoding_format", "dimensions"], LABELS])?;
     let name = api.check_embedder(&body)?;
     let inputs = inputs(&api, &body, "input")?;
     let count: usize = inputs.iter().map(Vec::len).sum();

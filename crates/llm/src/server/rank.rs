@@ -5,14 +5,16 @@ use super::embed::inputs;
 use super::failure::Failure;
 use super::request::{LABELS, flag_or, known, text, texts};
 use super::routes::{Answered, Api, Held, json_response, now, parsed};
-use crate::models::Encoded;
 use axum::extract::State;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use std::sync::Arc;
 
 /// What requests of both kinds may say besides their texts.
-const COMMON: &[&str] = &["model", "priority", "truncate_prompt_tokens", "use_activation"];
+const COMMON: &[&str] = &["model", "truncate_prompt_tokens", "use_activation"];
 
+/// A text, which many pairs may share.
+type Text = Arc<str>;
 /// Scores of pairs, and how many tokens they have.
 type Scored = (Vec<f64>, usize);
 
@@ -46,14 +48,11 @@ impl Wanted {
 }
 
 impl Api {
-    async fn scores(&self, pairs: Vec<(String, String)>, wanted: &Wanted) -> Result<Scored, Failure> {
+    async fn scores(&self, pairs: Vec<(Text, Text)>, wanted: &Wanted) -> Result<Scored, Failure> {
         if let Some(reranker) = self.reranker.clone() {
             let (most, is_raw) = (wanted.most, wanted.is_raw);
             let scored = move || {
-                let encode = |(a, b): &(String, String)| reranker.encode_pair(a, b, most);
-                let pairs = pairs.iter().map(encode).collect::<ir::Result<Vec<Encoded>>>()?;
-                let scores = reranker.score(&pairs, is_raw)?;
-                let count = pairs.iter().map(|p| p.tokens.len()).sum();
+                let (scores, count) = reranker.score_texts(&pairs, most, is_raw)?;
                 Ok((scores.into_iter().map(f64::from).collect(), count))
             };
             return self.compute(scored).await;
@@ -66,7 +65,7 @@ impl Api {
         let count = tokens.iter().map(Vec::len).sum();
         let rows = self.embeddings(tokens).await?;
         let row = |text: &str| all.binary_search(&text).map_or(&[][..], |i| &rows[i]);
-        let cosine = |(a, b): &(String, String)| row(a).iter().zip(row(b)).map(|(a, b)| *a as f64 * *b as f64).sum();
+        let cosine = |(a, b): &(Text, Text)| row(a).iter().zip(row(b)).map(|(a, b)| *a as f64 * *b as f64).sum();
         Ok((pairs.iter().map(cosine).collect(), count))
     }
 }
@@ -80,25 +79,26 @@ pub async fn rerank(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
     known(&body, &[COMMON, LABELS, &["query", "documents", "top_n", "return_documents"]])?;
     let name = api.check_ranker(&body)?;
-    let of = |v: &Json| v.as_str().or(v["text"].as_str()).map(str::to_string);
+    let of = |v: &Json| v.as_str().or(v["text"].as_str()).map(Text::from);
     let wrong = || Failure::invalid("documents", "documents must be a list of texts");
     let documents = body["documents"].as_array().filter(|d| !d.is_empty()).ok_or_else(wrong)?;
-    let documents: Vec<String> = documents.iter().map(|d| of(d).ok_or_else(wrong)).collect::<Result<_, _>>()?;
+    let documents: Vec<Text> = documents.iter().map(|d| of(d).ok_or_else(wrong)).collect::<Result<_, _>>()?;
     let query = text(&body, "query")?.ok_or_else(|| Failure::invalid("query", "query must be a text"))?;
+    let query = Text::from(query);
     let top = match &body["top_n"] {
         Json::Null => 0,
         v => v.as_u64().ok_or_else(|| Failure::invalid("top_n", "top_n must be a non-negative integer"))?,
     };
     let top = if top == 0 { documents.len() } else { top as usize };
     let returns = flag_or(&body, "return_documents", true)?;
-    let pairs = documents.iter().map(|d| (query.to_string(), d.clone())).collect();
+    let pairs = documents.iter().map(|d| (query.clone(), d.clone())).collect();
     let (scores, count) = api.scores(pairs, &Wanted::read(&api, &body)?).await?;
     let mut order: Vec<(usize, f64)> = scores.into_iter().enumerate().collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let one = |(i, score): &(usize, f64)| {
         let mut result = json!({"index": i, "relevance_score": score});
         if returns {
-            result["document"] = json!({"text": documents[*i]});
+            result["document"] = json!({"text": &*documents[*i]});
         }
         result
     };
@@ -110,13 +110,15 @@ pub async fn rerank(State(api): Held, body: Bytes) -> Answered {
 /// The score of each pair: one text with each of several, or pairs of two lists.
 pub async fn score(State(api): Held, body: Bytes) -> Answered {
     let body = parsed(&body)?;
-    known(&body, &[COMMON, LABELS, &["text_1", "text_2", "queries", "documents", "encoding_format"]])?;
+    let is_ranking = ["queries", "documents"].iter().any(|key| !body[*key].is_null());
+    let [a, b] = if is_ranking { ["queries", "documents"] } else { ["text_1", "text_2"] };
+    known(&body, &[COMMON, LABELS, &[a, b, "encoding_format"]])?;
     let name = api.check_ranker(&body)?;
     if !matches!(text(&body, "encoding_format")?, None | Some("float")) {
         return Err(Failure::invalid("encoding_format", "encoding_format of scores must be float"));
     }
-    let [a, b] = if body["queries"].is_null() { ["text_1", "text_2"] } else { ["queries", "documents"] };
-    let (mut first, second) = (texts(&body, a)?, texts(&body, b)?);
+    let shared = |key| texts(&body, key).map(|all| all.into_iter().map(Text::from).collect::<Vec<Text>>());
+    let (mut first, second) = (shared(a)?, shared(b)?);
     for (key, all) in [(a, &first), (b, &second)] {
         if all.is_empty() {
             return Err(Failure::invalid(key, format!("{key} must be a text, or a list of texts")));

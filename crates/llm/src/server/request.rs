@@ -130,6 +130,7 @@ pub const LABELS: &[&str] = &[
 /// What others take, and the one value that is served, as JSON.
 const FIXED: &[(&str, &str)] = &[
     ("echo", "false"),
+    ("priority", "0"),
     ("add_generation_prompt", "true"),
     ("continue_final_message", "false"),
     ("spaces_between_special_tokens", "true"),

@@ -76,8 +76,9 @@ impl Api {
         Api { handle: Some(Arc::new(handle)), evaluator: Some(evaluator), ..Api::empty(name, keys) }
     }
     /// Serves an encoder under a name: embeddings and re-ranking only, or with a cross-encoder re-ranking only.
-    pub fn of_encoder(encoder: Encoder, name: &str, keys: Option<Keys>) -> Api {
+    pub fn of_encoder(mut encoder: Encoder, name: &str, keys: Option<Keys>) -> Api {
         let api = Api::empty(name, keys);
+        encoder.name = name.to_string();
         match encoder.is_cross_encoder() {
             true => Api { reranker: Some(Arc::new(encoder)), ..api },
             false => Api { encoder: Some(Arc::new(encoder)), ..api },

@@ -6,6 +6,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..._state import no_grad
@@ -76,7 +77,8 @@ _CACHE: ContextVar[dict[Any, Tensor] | None] = ContextVar("cached", default=None
 def _attribute(name):
     def read(self):
         made, cache = self.parametrizations[name], _CACHE.get()
-        if cache is None:
+        # What a traced function reads is its own: a value of elsewhere would be fixed in it.
+        if cache is None or _native.is_tracing():
             return made()
         if made not in cache:
             cache[made] = made()

@@ -100,6 +100,9 @@ unsafe fn dot(a: *const u16, b: *const u16, k: usize) -> f32 {
 unsafe fn paired(x: Mat<bf16>, lines: usize, k: usize) -> (Option<Scratch<f32>>, Mat<f32>) {
     let half = k.div_ceil(2);
     let p = x.p.cast::<f32>();
+    if k == 0 {
+        return (None, Mat { p, row: 0, col: 1 });
+    }
     if x.col == 1 && k.is_multiple_of(2) && x.row % 2 == 0 && p.is_aligned() {
         return (None, Mat { p, row: x.row / 2, col: 1 });
     }

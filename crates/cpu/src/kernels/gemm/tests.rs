@@ -195,6 +195,19 @@ fn exact<S: Multiply, C: Output<S::Acc>>(
     }
 }
 
+/// Of matrices whose rows are an odd number of elements apart.
+#[test]
+fn products_of_no_step_are_zeros() {
+    let (x, w, mut y, mut z) = ([bf16::ONE; 20], [1f32; 20], [7f32; 6], [7f32; 6]);
+    let (mat, wide) = (Mat { p: x.as_ptr(), row: 5, col: 1 }, Mat { p: w.as_ptr(), row: 5, col: 1 });
+    // SAFETY: no element is read.
+    unsafe {
+        Gemm::new(2, 3, 0, mat, mat.t(), y.as_mut_ptr()).run();
+        Gemm::new(2, 3, 0, wide, wide.t(), z.as_mut_ptr()).run();
+    }
+    assert_eq!((y, z), ([0.0; 6], [0.0; 6]));
+}
+
 #[test]
 fn every_shape_class_transposition_and_type() {
     let shapes = [

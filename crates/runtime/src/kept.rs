@@ -1,0 +1,85 @@
+//! Values inside of an evaluated graph that are kept, as they would be computed again otherwise.
+
+use ir::{Collected, Meaning, Node, Slot, Value, Var};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// What is stored besides what was asked for, given the variables that the graph updates.
+pub(crate) fn inside<'a>(c: &Collected, updated: impl Iterator<Item = &'a Arc<Var>>) -> Vec<Slot> {
+    let asked: FxHashSet<Slot> = c.graph.outputs.iter().copied().collect();
+    let mut kept = for_gradients(c);
+    kept.extend(for_handles(c, updated));
+    kept.sort_unstable_by_key(|s| (s.node, s.out));
+    kept.dedup();
+    kept.retain(|s| !asked.contains(s));
+    kept
+}
+
+/// Inner values that a later `backward` would otherwise compute again: results of the costly ops
+/// below trainable values, unless a gradient has been taken already.
+fn for_gradients(c: &Collected) -> Vec<Slot> {
+    let mut kept = Vec::new();
+    for (i, live) in c.nodes.iter().enumerate() {
+        let Some(live) = live else { continue };
+        let is_cheap = live.op().is_none_or(|op| {
+            matches!(op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Recast | Meaning::Const)
+        });
+        if is_cheap || !live.needs_grad() || live.is_differentiated() {
+            continue;
+        }
+        kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)));
+    }
+    kept
+}
+
+/// Inner values to which the program has handles, if they are costly: it may read them again, as the logits of which it
+/// takes the loss and then the accuracy. The gradient of a variable that is updated by the same graph has been used.
+fn for_handles<'a>(c: &Collected, updated: impl Iterator<Item = &'a Arc<Var>>) -> Vec<Slot> {
+    let op_of = |i: usize| c.nodes[i].as_ref().and_then(|live| live.op());
+    let is_seen = |i: usize| op_of(i).is_some_and(|op| matches!(op.meaning, Meaning::View(_) | Meaning::Recast));
+    let is_cheap = |i: usize| op_of(i).is_none_or(|op| matches!(op.meaning, Meaning::Scalar(_) | Meaning::Const));
+    // Whether computing it again is costly.
+    let mut is_costly = vec![false; c.nodes.len()];
+    for (i, n) in c.graph.nodes.iter().enumerate() {
+        is_costly[i] = !is_seen(i) && !is_cheap(i) || n.inputs.iter().any(|s| is_costly[s.node as usize]);
+    }
+    if !is_costly.contains(&true) {
+        return Vec::new();
+    }
+    // References from inside: of the list of nodes, of other nodes, of pending reads, and of gradients that were used.
+    let mut inside: Vec<usize> = vec![1; c.nodes.len()];
+    let is_at = |v: &Value, s: &Slot| c.nodes[s.node as usize].as_ref().is_some_and(|n| Arc::ptr_eq(n, v.node()));
+    for (live, n) in c.nodes.iter().zip(&c.graph.nodes) {
+        let inputs = live.iter().flat_map(|live| live.inputs());
+        inputs.zip(&n.inputs).filter(|(v, s)| is_at(v, s)).for_each(|(_, s)| inside[s.node as usize] += 1);
+    }
+    for (read, s) in &c.reads {
+        inside[s.node as usize] += read.node().inputs().iter().filter(|v| is_at(v, s)).count();
+    }
+    let grads: Vec<Value> = updated.filter_map(|var| var.grad()).collect();
+    if !grads.is_empty() {
+        let place = |(i, live): (usize, &Option<Arc<Node>>)| Some((live.as_ref()?.id(), i));
+        let places: FxHashMap<u64, usize> = c.nodes.iter().enumerate().filter_map(place).collect();
+        // One of the variable, one of this list.
+        grads.iter().filter_map(|g| places.get(&g.node().id())).for_each(|&i| inside[i] += 2);
+    }
+    // The evaluation itself has handles to what was asked for.
+    for s in &c.graph.outputs {
+        is_costly[s.node as usize] = false;
+    }
+    let mut kept = Vec::new();
+    for (i, live) in c.nodes.iter().enumerate().filter(|(i, _)| is_costly[*i]) {
+        let Some(live) = live.as_ref().filter(|live| Arc::strong_count(live) > inside[i]) else { continue };
+        if !is_seen(i) {
+            kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)));
+            continue;
+        }
+        // Of a view, what it is a view of: there may be less of it.
+        let mut base = c.graph.nodes[i].inputs[0];
+        while is_seen(base.node as usize) {
+            base = c.graph.nodes[base.node as usize].inputs[0];
+        }
+        kept.push(base);
+    }
+    kept
+}
