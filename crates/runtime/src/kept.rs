@@ -46,16 +46,10 @@ fn for_handles<'a>(c: &Collected, updated: impl Iterator<Item = &'a Arc<Var>>) -
     if !is_costly.contains(&true) {
         return Vec::new();
     }
-    // References from inside: of the list of nodes, of other nodes, of pending reads, and of gradients that were used.
+    // References from inside: of the list of nodes, of other nodes, and of gradients that were used. Nodes that reach
+    // another through one pending read hold it together; each counts, which at most computes it again.
     let mut inside: Vec<usize> = vec![1; c.nodes.len()];
-    let is_at = |v: &Value, s: &Slot| c.nodes[s.node as usize].as_ref().is_some_and(|n| Arc::ptr_eq(n, v.node()));
-    for (live, n) in c.nodes.iter().zip(&c.graph.nodes) {
-        let inputs = live.iter().flat_map(|live| live.inputs());
-        inputs.zip(&n.inputs).filter(|(v, s)| is_at(v, s)).for_each(|(_, s)| inside[s.node as usize] += 1);
-    }
-    for (read, s) in &c.reads {
-        inside[s.node as usize] += read.node().inputs().iter().filter(|v| is_at(v, s)).count();
-    }
+    c.graph.nodes.iter().flat_map(|n| &n.inputs).for_each(|s| inside[s.node as usize] += 1);
     let grads: Vec<Value> = updated.filter_map(|var| var.grad()).collect();
     if !grads.is_empty() {
         let place = |(i, live): (usize, &Option<Arc<Node>>)| Some((live.as_ref()?.id(), i));
