@@ -4,10 +4,11 @@
 //! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
 //! memory, which cannot be written to.
 
-use crate::convert::{DTypeArg, arg, default_complex, default_float, dtype_object, refused, type_name};
+use crate::convert::{DTypeArg, arg, default_complex, default_float, dtype_object, type_name};
 use crate::dlpack::{self, Imported};
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
+use crate::nested::{check_fits, nested, number_of};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Literal, Shape, Tensor, Variable};
@@ -18,9 +19,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyTuple, PyType};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
-
-/// Nested lists deeper than this are a mistake, such as a list that contains itself.
-const NESTING_MAX: usize = 32;
 
 /// A tensor from an object, or `None` if the object is nothing of the kind.
 pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Tensor>> {
@@ -61,7 +59,7 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
 }
 
 /// A value in the type that is asked for.
-fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
+pub fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
     match dtype {
         Some(d) if l.dtype().is_complex() && !d.is_complex() => {
             Err(type_error(format!("complex numbers do not become {d}: take their real parts")))
@@ -71,38 +69,12 @@ fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
     }
 }
 
-/// Fails if a number lies outside of an integer type. A negative number of an unsigned type wraps, as in PyTorch.
-fn check_fits(dtype: DType, numbers: &[i128]) -> PyResult<()> {
-    if !dtype.is_int() {
-        return Ok(());
-    }
-    let limit = 1i128 << (dtype.size() * 8 - usize::from(!dtype.is_unsigned()));
-    match numbers.iter().find(|x| !(-limit..limit).contains(x)) {
-        Some(&(i128::MAX | i128::MIN)) => {
-            Err(value_error(format!("a number that is not finite does not fit in {dtype}")))
-        }
-        Some(x) => Err(value_error(format!("{x} does not fit in {dtype}"))),
-        None => Ok(()),
-    }
-}
-
-/// The whole part of a number, if it is one: of NaN and infinities the greatest that there is.
-fn number_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
-    if obj.is_instance_of::<PyInt>() {
-        return whole(obj).map(Some);
-    }
-    Ok(if obj.is_instance_of::<PyFloat>() { Some(truncated(obj.extract()?)) } else { None })
-}
-fn truncated(x: f64) -> i128 {
-    if x.is_nan() { i128::MAX } else { x as i128 }
-}
-
 /// An integer that a type of 64 bits holds.
 pub fn whole(obj: &Bound<'_, PyAny>) -> PyResult<i128> {
     obj.extract::<i64>().map(i128::from).or_else(|e| obj.extract::<u64>().map(i128::from).map_err(|_| e))
 }
 /// The type that an integer has by itself: int64, or uint64 where it is too great.
-fn whole_type(x: i128) -> DType {
+pub fn whole_type(x: i128) -> DType {
     if x > i64::MAX as i128 { DType::U64 } else { DType::I64 }
 }
 
@@ -128,142 +100,6 @@ fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         return if array.is(obj) { Ok(None) } else { from_buffer(&array).map(|l| Some(Imported::Host(l))) };
     }
     Ok(None)
-}
-
-/// What the leaves of nested lists are.
-#[derive(Default)]
-struct Leaves {
-    numbers: Vec<Complex<f64>>,
-    integers: Vec<i128>,
-    /// Each with the number of leaves before it.
-    tensors: Vec<(usize, Tensor)>,
-    has_complex: bool,
-    has_float: bool,
-    has_double: bool,
-    has_int: bool,
-}
-
-impl Leaves {
-    /// The type of the numbers.
-    fn natural(&self) -> DType {
-        match (self.has_float || self.numbers.is_empty(), self.has_int) {
-            _ if self.has_complex => default_complex(),
-            (true, _) if self.has_double => DType::F64,
-            (true, _) => default_float(),
-            (false, true) => whole_type(self.integers.iter().copied().max().unwrap_or(0)),
-            (false, false) => DType::Bool,
-        }
-    }
-}
-
-/// Tensors and the numbers among them, all as tensors of one type that holds each.
-fn in_order(leaves: Leaves) -> ::tensor::Result<Vec<Tensor>> {
-    if leaves.numbers.is_empty() {
-        return Ok(leaves.tensors.into_iter().map(|(_, t)| t).collect());
-    }
-    let mut dtype = leaves.natural();
-    for (_, t) in &leaves.tensors {
-        dtype = dtype.promote(t.dtype()?);
-    }
-    let number = |(&x, &i): (&Complex<f64>, &i128)| {
-        let is_whole = !dtype.is_inexact();
-        Tensor::from(if is_whole {
-            Literal::from_ints(dtype, (), &[i])
-        } else {
-            Literal::from_complex(dtype, (), &[x])
-        })
-    };
-    let mut numbers = leaves.numbers.iter().zip(&leaves.integers).map(number);
-    let mut out = Vec::with_capacity(leaves.numbers.len() + leaves.tensors.len());
-    for (place, t) in leaves.tensors {
-        out.extend(numbers.by_ref().take(place - out.len()));
-        out.push(t.cast(dtype));
-    }
-    out.extend(numbers);
-    Ok(out)
-}
-
-fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
-    let mut leaves = Leaves::default();
-    let mut shape = Vec::new();
-    walk(obj, 0, &mut shape, &mut leaves)?;
-    if !leaves.tensors.is_empty() {
-        let site = here(obj.py());
-        let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
-        let parts = site.scope(|| in_order(leaves)).or_raise(obj.py())?;
-        return Ok(site.scope(|| {
-            let all = Tensor::stack(&parts, 0);
-            let rest: Vec<i64> = all.shape().map_or(vec![], |s| s[1..].iter().map(|&d| d as i64).collect());
-            let t = all.view(&[dims, rest].concat());
-            dtype.map_or(t.clone(), |d| t.cast(d))
-        }));
-    }
-    if leaves.has_complex {
-        let l = Literal::from_complex(
-            dtype.unwrap_or_else(default_complex).to_complex(),
-            Shape::new(&shape),
-            &leaves.numbers,
-        );
-        let l = converted(l, dtype)?;
-        return Ok(here(obj.py()).scope(|| Tensor::from(l)));
-    }
-    let dtype = dtype.unwrap_or(leaves.natural());
-    let shape = Shape::new(&shape);
-    check_fits(dtype, &leaves.integers)?;
-    let l = if dtype.is_inexact() || leaves.has_float {
-        Literal::from_complex(dtype, shape, &leaves.numbers)
-    } else {
-        Literal::from_ints(dtype, shape, &leaves.integers)
-    };
-    Ok(here(obj.py()).scope(|| Tensor::from(l)))
-}
-
-fn walk(obj: &Bound<'_, PyAny>, depth: usize, shape: &mut Vec<usize>, out: &mut Leaves) -> PyResult<()> {
-    if depth > NESTING_MAX {
-        return Err(refused(obj.py(), format!("lists are nested more than {NESTING_MAX} deep")));
-    }
-    if !obj.is_instance_of::<PyList>() && !obj.is_instance_of::<PyTuple>() {
-        return leaf(obj, depth, shape, out);
-    }
-    let n = obj.len()?;
-    match shape.get(depth) {
-        Some(&d) if d != n => {
-            return Err(refused(obj.py(), format!("rows differ in length: {d} and {n}")));
-        }
-        Some(_) => {}
-        None if out.numbers.is_empty() && out.tensors.is_empty() => shape.push(n),
-        None => return Err(refused(obj.py(), "a list stands beside numbers".into())),
-    }
-    for item in obj.try_iter()? {
-        walk(&item?, depth + 1, shape, out)?;
-    }
-    Ok(())
-}
-
-fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves) -> PyResult<()> {
-    if depth != shape.len() {
-        return Err(refused(obj.py(), "numbers stand at different depths of the lists".into()));
-    }
-    let is_bool = obj.is_instance_of::<PyBool>();
-    if is_bool || obj.is_instance_of::<PyInt>() {
-        out.has_int |= !is_bool;
-        out.integers.push(whole(obj)?);
-        out.numbers.push(Complex::new(obj.extract()?, 0.0));
-    } else if obj.is_instance_of::<PyFloat>() {
-        let x: f64 = obj.extract()?;
-        out.has_float = true;
-        // NumPy's float64 is a Python float as well.
-        out.has_double |= !obj.is_exact_instance_of::<PyFloat>();
-        out.numbers.push(Complex::new(x, 0.0));
-        out.integers.push(truncated(x));
-    } else if let Ok(z) = obj.cast::<PyComplex>() {
-        out.has_complex = true;
-        out.numbers.push(Complex::new(z.real(), z.imag()));
-        out.integers.push(0);
-    } else {
-        out.tensors.push((out.numbers.len() + out.tensors.len(), required(obj, None)?));
-    }
-    Ok(())
 }
 
 /// An instance of a subclass of `tuple` that holds sizes, made as `tuple.__new__` makes it, without a call.

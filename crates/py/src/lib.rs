@@ -33,6 +33,7 @@ mod layers;
 mod llm;
 mod methods;
 mod metrics;
+mod nested;
 mod observe;
 mod onnx_model;
 mod optim;
