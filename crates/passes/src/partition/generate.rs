@@ -1,5 +1,5 @@
-//! Values that depend on positions alone, as random numbers and ranges do: a rank computes the part that it needs, where
-//! the whole would be computed only to be sliced.
+//! Values that depend on positions alone, as random numbers and ranges do: a rank computes its shard, where the whole
+//! would be computed only to be sliced.
 
 use super::propagate::Choice;
 use super::{Placed, Request, Walk};
