@@ -228,12 +228,13 @@ def test_milestones_are_counted_in_the_state_as_pytorchs():
     first, second = schedule([2, 2, 3]), schedule([9])
     assert first.state_dict()["milestones"] == {2: 2, 3: 1} and first.lr(2) == 0.25
     first.step()
-    second.load_state_dict(first.state_dict() | {"milestones": {2: 2, 3: 1}})
-    rates = []
-    for _ in range(3):
-        second.step()
-        rates += second.get_last_lr()
-    assert rates == [0.25, 0.125, 0.125]
+    for milestones in ({2: 2, 3: 1}, [2, 2, 3]):
+        second.load_state_dict(first.state_dict() | {"milestones": milestones})
+        rates = []
+        for _ in range(3):
+            second.step()
+            rates += second.get_last_lr()
+        assert rates == [0.25, 0.125, 0.125]
 
 
 CHOSEN = [

@@ -142,6 +142,11 @@ class MultiStepLR(LRScheduler):
         times = self.milestones.get(self.last_epoch, 0)
         return [rate * self.gamma**times for rate in self._rates()]
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        # A list, as earlier states had, or counts.
+        self.milestones = collections.Counter(self.milestones)
+
     def _closed(self, group, step):
         return self.base_lrs[group] * self.gamma ** sum(n for at, n in self.milestones.items() if at <= step)
 
