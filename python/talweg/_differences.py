@@ -106,7 +106,7 @@ _ABSENT: list[tuple[str, str]] = [
     (r"torch\.utils\.data\.(dataloader|dataset|distributed|sampler)", "the classes are in `tw.utils.data` itself"),
     (r"torch\.utils\.data\.DistributedSampler", "`talweg launch` shards every batch"),
     (r"torch\.utils\.data\.\w+", "write the class with `__getitem__` and `__len__`, or any iterable: `DataLoader` takes both"),
-    (r"torch\.(\w*Storage\w*|is_storage|storage)|torch\.Tensor\.(storage|storage_type|untyped_storage|set_|is_set_to|const_data_ptr)", _STORAGE),
+    (r"torch\.(\w*Storage\w*|storage)|torch\.Tensor\.(storage|storage_type|untyped_storage|set_|is_set_to|const_data_ptr)", _STORAGE),
     (r"torch\.Tensor\.(share_memory_|is_shared)", "processes share no memory of tensors: `tw.distributed` sends them"),
     (r"torch\.(sparse\w*|ccol_indices_copy|col_indices_copy|crow_indices_copy|indices_copy|row_indices_copy|values_copy|dsmm|hsmm|hspmm|saddmm|smm|"
      r"spmm|sspaddmm|resize_as_sparse_)", _SPARSE),
@@ -150,7 +150,7 @@ _ABSENT: list[tuple[str, str]] = [
     (r"torch\.(backends|overrides|testing|serialization|quasirandom|version|torch_version|windows)", _SPACE + "it steers PyTorch's own libraries"),
     (r"torch\.(layout|memory_format|legacy_contiguous_format)", "tensors are row-major; `tw.strided` and `tw.contiguous_format` are accepted as values"),
     (r"torch\.(compile)", "`tw.jit(f)`"),
-    (r"torch\.(set_default_tensor_type|typename)", "`tw.set_default_dtype`, `tw.set_default_device`"),
+    (r"torch\.set_default_tensor_type", "`tw.set_default_dtype`, `tw.set_default_device`"),
     (r"torch\.(set_printoptions)", "`np.set_printoptions` and `print(x.numpy())`"),
     (r"torch\.\w*num\w*_threads", "the variable `TALWEG_THREADS` sets the number of threads"),
     (r"torch\.(set|get)_float32_matmul_precision", "float32 GEMMs run in float32; `tw.autocast` runs them in 16 bits"),

@@ -77,7 +77,15 @@ def _trace(func: Any, example_inputs: Any = None, **settings: Any) -> Any:
     return compile(func) if hasattr(func, "state_dict") else jit(func)
 
 
+def _as_it_is(f: Any = None, **_settings: Any) -> Any:
+    """``torch.jit.ignore``, ``unused`` and ``export``: marks for a compiler of source code, which ``jit`` is not."""
+    return (lambda g: g) if f is None or isinstance(f, bool) else f
+
+
 jit.trace = jit.script = _trace  # type: ignore[attr-defined]
+jit.ignore = jit.unused = jit.export = jit.script_if_tracing = _as_it_is  # type: ignore[attr-defined]
+jit.is_scripting = lambda: False  # type: ignore[attr-defined]
+jit.is_tracing = _native.autograd_is_tracing  # type: ignore[attr-defined]
 
 
 def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:

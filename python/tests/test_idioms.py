@@ -41,6 +41,24 @@ def test_an_idiom_that_works_goes_on_working(place):
     assert not new, "\n\n".join(new)
 
 
+# PyTorch refuses these and nothing is lost by computing them.
+ACCEPTED = {
+    "m = nn.Linear(3, 2)\nm(n)",
+    "np.array([1.0, 2.0, 3.0]) * v",
+    "np.max(x)",
+    "np.mean(x)",
+    "np.sum(x)",
+    "round(torch.tensor([1.5]))",
+    "w.numpy()",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_pytorch_refuses_is_refused(place):
+    accepted = [f"{text}\n  {got}" for text, v, _, got in verdicts(place) if v == "accepts" and text not in ACCEPTED]
+    assert not accepted, "\n\n".join(accepted)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_refusal_says_what_to_do(place):
     refused = [f"{text}\n  {type(got).__name__}: {got}" for text, v, _, got in verdicts(place) if v == "raises" and not ADVICE.search(str(got))]

@@ -1,5 +1,6 @@
 """Elementwise functions that PyTorch has beyond the op table, or with more settings."""
 
+import builtins
 from typing import Any, NamedTuple
 
 from .. import _native, _ops
@@ -13,9 +14,21 @@ from .._native import Tensor
 _ONE = 1
 
 
-def _scaled(other: Any, alpha: Any) -> Any:
+def _kind_of(number: Any) -> int:
+    """The kind of a number, as `dtypes.kind` counts them."""
+    kinds = (builtins.bool, int, float, builtins.complex)
+    return next((i for i, k in enumerate(kinds) if isinstance(number, k)), 1)
+
+
+def _scaled(other: Any, alpha: Any, beside: Any = None) -> Any:
+    """``alpha * other``; a number that no operand's kind of numbers has is refused."""
     if is_number(alpha) and alpha == 1:
         return other
+    kinds = [kind(x.dtype) if isinstance(x, Tensor) else _kind_of(x) for x in (beside, other) if x is not None]
+    if is_number(alpha) and _kind_of(alpha) > max(max(kinds), 1):
+        raise type_error(f"alpha is {alpha}, but the tensors are not {'complex' if _kind_of(alpha) == 3 else 'floats'}")
+    if max(kinds) == 0 and isinstance(other, Tensor):
+        return other if alpha else other & False
     return other * alpha if is_number(other) else tensor(other) * like(alpha, tensor(other))
 
 
@@ -26,7 +39,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.add(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [31.0, 42.0]
     """
-    return _ops.add(input, other if alpha is _ONE else _scaled(other, alpha))
+    return _ops.add(input, other if alpha is _ONE else _scaled(other, alpha, input))
 
 
 @public(names=["subtract"])
@@ -36,7 +49,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.sub(tw.tensor([31.0, 42.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [1.0, 2.0]
     """
-    return _ops.sub(input, other if alpha is _ONE else _scaled(other, alpha))
+    return _ops.sub(input, other if alpha is _ONE else _scaled(other, alpha, input))
 
 
 @public
@@ -46,7 +59,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.rsub(tw.tensor([1.0, 2.0]), 10.0).tolist()
     [9.0, 8.0]
     """
-    return like(other, input) - _scaled(input, alpha)
+    return like(other, input) - _scaled(input, alpha, other)
 
 
 @public(names=["divide", "true_divide"])
@@ -59,13 +72,13 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode is None:
         return _ops.div(input, other)
     if rounding_mode == "floor":
-        return _ops.floor_divide(*pair(input, other))
+        return _ops.floor_divide(input, other)
     if rounding_mode != "trunc":
         raise value_error(f"div: rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
     a, b = pair(input, other)
     if is_floating(a) or is_floating(b):
         return _ops.trunc(_ops.div(a, b))
-    down = _ops.floor_divide(a, b)
+    down = _ops.floor_divide(input, other)
     # Down is toward zero but where the signs differ and something is left.
     return down + ((down < 0) & (down * b != a)).astype(down.dtype)
 

@@ -1,5 +1,6 @@
 """What a tensor says of itself: size, layout, device, type; and Python's own functions of it."""
 
+import builtins
 import math
 from typing import Any
 
@@ -7,11 +8,13 @@ from .. import _native, _ops as ops
 from .._checked import type_error, value_error
 from .._device import device as _device
 from .._native import Tensor
+from ..errors import GradientError
 from .._size import Count, Size
 from . import shapes
 from .register import PUBLIC, public
 
 _native.set_size_class(Size)
+type_of = builtins.type  # `type` is a method here
 
 
 def _attribute(f: Any) -> None:
@@ -219,6 +222,29 @@ def type(self: "Tensor", dtype: Any = None, non_blocking: bool = False) -> Any:
     return self.to(dtype=getattr(dtype, "dtype", dtype))
 
 
+@public(method=False)
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, or of another object's class.
+
+    >>> tw.typename(tw.ones(2)), tw.typename(tw.nn.ReLU())
+    ('talweg.FloatTensor', 'talweg.nn.layers.activation.ReLU')
+    """
+    if isinstance(obj, Tensor):
+        return type(obj)
+    cls = obj if isinstance(obj, type_of) else type_of(obj)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+@public(method=False)
+def is_storage(obj: Any) -> bool:
+    """False: tensors have no storage of their own to pass around.
+
+    >>> tw.is_storage(tw.ones(2))
+    False
+    """
+    return False
+
+
 @public(function=False)
 def type_as(self: "Tensor", other: "Tensor") -> "Tensor":
     """Converted to the type of another tensor; itself if it is of that type."""
@@ -240,6 +266,33 @@ def _view_type(self: "Tensor", dtype: Any) -> "Tensor":
     return _native.tensor(np.ascontiguousarray(self.detach().numpy()).view(d.name).copy())
 
 
+_copied = Tensor.__deepcopy__
+
+
+def _deepcopy(self: Any, memo: Any) -> Any:
+    """What ``copy.deepcopy`` returns: other elements, which are shared as those of the original are."""
+    if self.requires_grad and not self.is_leaf:
+        what = "deepcopy: a computed tensor that requires gradients has a history: copy x.detach(), or use x.clone()"
+        raise GradientError(_native.located(what))
+    made = _copied(self, memo)
+    if self.is_variable and self.requires_grad and self.grad is not None:
+        made.grad = self.grad.detach().clone()
+    return made
+
+
+def _subclassed(cls: Any, **settings: Any) -> None:
+    """Fails for a subclass that wants to see the calls of functions, which it would not."""
+    super(Tensor, cls).__init_subclass__(**settings)
+    for hook in ("__torch_function__", "__torch_dispatch__"):
+        if hook in cls.__dict__:
+            raise type_error(f"{cls.__name__}: tensors have no {hook}: wrap a tensor in a class of your own, or use tw.library")
+
+
+def _reversed(self: Any) -> Any:
+    """The tensor with its first dimension in reverse order: a copy."""
+    return ops.flip(self, [0]) if self.ndim else self
+
+
 def _round(self: Any, ndigits: "int | None" = None) -> Any:
     return shapes.round(self, decimals=ndigits or 0)
 
@@ -259,4 +312,6 @@ def _wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = Fals
 
 Tensor.__round__, Tensor.__divmod__, Tensor.__rdivmod__ = _round, _divmod, _rdivmod
 Tensor.__array_wrap__, Tensor.__array_priority__ = _wrap, 1000.0
+Tensor.__deepcopy__, Tensor.__reversed__ = _deepcopy, _reversed
+Tensor.__init_subclass__ = classmethod(_subclassed)
 del Tensor.__array_ufunc__

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
-from .._checked import type_error, value_error
+from .._checked import spelled, type_error, value_error
 from .._device import named
 from .register import PUBLIC, public
 from .._native import Tensor
@@ -108,6 +108,20 @@ def scalar_tensor(s: Any, *, dtype: "DTypeLike | None" = None, device: Any = Non
     return finished(x, device, requires_grad)
 
 
+class _Constructor(type):
+    """The class of PyTorch's old constructors: they make tensors of one type, which are their instances."""
+
+    def __call__(cls, *data: Any) -> "Tensor":
+        return cls.make(*data)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, Tensor) and x.is_cpu and x.dtype == cls.dtype
+
+    if TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any: ...
+
+
 def _typed_constructor(name: str, of: str) -> None:
     """PyTorch's old constructors: ``FloatTensor([1, 2])``, ``LongTensor(2, 3)``."""
 
@@ -117,9 +131,9 @@ def _typed_constructor(name: str, of: str) -> None:
         return _native.zeros(data or 0, dtype=of)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A tensor of {of}, from data or of a size.\n\n>>> {name}([1]).dtype\ntalweg.{of}\n"
-    make.dtype = _native.dtype_of_name(of)  # type: ignore[attr-defined]
-    public(method=False)(make)
+    doc = f"A tensor of {of}, from data or of a size.\n\n>>> {name}([1]).dtype\ntalweg.{of}\n"
+    dtype = _native.dtype_of_name(of)
+    PUBLIC[name] = _Constructor(name, (), {"__doc__": doc, "__module__": "talweg", "dtype": dtype, "make": staticmethod(spelled(make))})
 
 
 for _name, _of in {

@@ -48,7 +48,9 @@ class _Info:
         self._kind = kind
 
     def __repr__(self) -> str:
-        return f"{self._kind}(" + ", ".join(f"{k}={v}" for k, v in self.__dict__.items() if k != "_kind") + ")"
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        shown = [f"{n}={self.__dict__[n]:g}" if self._kind == "finfo" else f"{n}={self.__dict__[n]}" for n in names if n in self.__dict__]
+        return f"{self._kind}({', '.join(shown)}, dtype={self.__dict__['dtype'].name})"
 
     if TYPE_CHECKING:
 

@@ -31,6 +31,8 @@ class Generator:
 
     def manual_seed(self, seed: int) -> "Generator":
         """Starts over."""
+        if not -(2**63) <= int(seed) < 2**64:
+            raise value_error(f"manual_seed: the seed must have 64 bits, but got {seed}")
         self._state = (int(seed) % 2**64, 0)
         return self
 
@@ -163,6 +165,12 @@ def set_rng_state(new_state: "Tensor") -> None:
     default_generator.set_state(new_state)
 
 
+def _check_floats(name: str, dtype: Any) -> None:
+    """Fails for a type that no random number of a distribution over floats is of."""
+    if dtype is not None and not (_native.dtype(dtype).is_floating_point or _native.dtype(dtype).is_complex):
+        raise type_error(f"{name}: expected a float type, not {_native.dtype(dtype)}: randint draws integers")
+
+
 @public(method=False)
 def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
     """Uniform random numbers from 0 to 1.
@@ -170,6 +178,7 @@ def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "
     >>> tw.rand(2, 3).shape
     talweg.Size([2, 3])
     """
+    _check_floats("rand", settings.get("dtype"))
     with from_generator(generator):
         return _native.rand(*size, **settings)
 
@@ -181,11 +190,14 @@ def randn(*size: Any, generator: "Generator | None" = None, **settings: Any) -> 
     >>> tw.randn(2, 3).shape
     talweg.Size([2, 3])
     """
+    _check_floats("randn", settings.get("dtype"))
     with from_generator(generator):
         return _native.randn(*size, **settings)
 
 
-def _like(input: Any, dtype: Any, device: Any) -> "dict[str, Any]":
+def _like(name: str, input: Any, dtype: Any, device: Any) -> "dict[str, Any]":
+    if name:
+        _check_floats(name, dtype or input.dtype)
     return {"dtype": dtype or input.dtype, "device": device or input.device}
 
 
@@ -199,7 +211,7 @@ def rand_like(
     talweg.Size([2, 3])
     """
     with from_generator(generator):
-        return _native.rand(input.shape, **_like(input, dtype, device), **settings)
+        return _native.rand(input.shape, **_like("rand_like", input, dtype, device), **settings)
 
 
 @public(method=False)
@@ -212,7 +224,7 @@ def randn_like(
     talweg.Size([2, 3])
     """
     with from_generator(generator):
-        return _native.randn(input.shape, **_like(input, dtype, device), **settings)
+        return _native.randn(input.shape, **_like("randn_like", input, dtype, device), **settings)
 
 
 @public(method=False)
@@ -249,7 +261,7 @@ def randint_like(input: "Tensor", *args: int, dtype: "DTypeLike | None" = None, 
     >>> tw.randint_like(tw.zeros(2), 5).dtype
     talweg.float32
     """
-    return randint(*args, size=input.shape, **_like(input, dtype, device), **settings)
+    return randint(*args, size=input.shape, **_like("", input, dtype, device), **settings)
 
 
 @public(method=False)
@@ -274,6 +286,8 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Gen
     >>> tw.normal(0.0, 1.0, (2, 3)).shape, tw.normal(tw.zeros(4), 0.1).shape
     (talweg.Size([2, 3]), talweg.Size([4]))
     """
+    if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and not std.is_symbolic and bool((std < 0).any()):
+        raise value_error(f"normal: std must be at least 0, not {std.min().item() if isinstance(std, Tensor) else std}")
     if size is None:
         tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
         if not tensors:
@@ -287,6 +301,13 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Gen
     return finished(x * std + mean, None, requires_grad, None, out)
 
 
+def _chances(name: str, p: "Tensor") -> "Tensor":
+    """Probabilities; in a trace they are not known."""
+    if not p.is_symbolic and not bool(((p >= 0) & (p <= 1)).all()):
+        raise value_error(f"{name}: probabilities must lie between 0 and 1")
+    return p
+
+
 @public
 def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generator | None" = None) -> "Tensor":
     """1 with the probability that each element states, or ``p`` for all, else 0.
@@ -296,7 +317,7 @@ def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generato
     """
     if p is not None and not 0 <= p <= 1:
         raise value_error(f"bernoulli: p must lie between 0 and 1, not {p}")
-    chance = input if p is None else _native.full_like(input, p, dtype="float32")
+    chance = _chances("bernoulli", input) if p is None else _native.full_like(input, p, dtype="float32")
     with from_generator(generator):
         return ops.random_bernoulli(_native.random_key(), chance).astype(input.dtype)
 
@@ -326,10 +347,19 @@ def multinomial(input: "Tensor", num_samples: int, replacement: bool = False, *,
     return ops.top_k(weights + noise, num_samples, -1)[1]
 
 
+def _drawn(name: str, self: "Tensor", is_allowed: bool, what: str) -> None:
+    """Fails for settings of a distribution that it does not have, and for integers."""
+    if not is_allowed:
+        raise value_error(f"{name}: {what}")
+    if not self.dtype.is_floating_point and not self.dtype.is_complex:
+        raise type_error(f"{name}: expected floats, not {self.dtype}: random_ draws integers")
+
+
 @public(function=False)
 def uniform_(self: "Tensor", a: float = 0.0, b: float = 1.0, *, generator: "Generator | None" = None, **named: float) -> "Tensor":
     """Uniform random numbers from ``a`` to ``b``, in place."""
     a, b = named.get("from", a), named.get("to", b)
+    _drawn("uniform_", self, a <= b, f"from must not be greater than to, but {a} > {b}")
     with from_generator(generator):
         return self.copy_(_native.rand(self.shape, dtype=self.dtype) * (b - a) + a)
 
@@ -337,6 +367,7 @@ def uniform_(self: "Tensor", a: float = 0.0, b: float = 1.0, *, generator: "Gene
 @public(function=False)
 def normal_(self: "Tensor", mean: float = 0.0, std: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
     """Normal random numbers, in place."""
+    _drawn("normal_", self, std >= 0, f"std must be at least 0, not {std}")
     with from_generator(generator):
         return self.copy_(_native.randn(self.shape, dtype=self.dtype) * std + mean)
 
@@ -344,6 +375,7 @@ def normal_(self: "Tensor", mean: float = 0.0, std: float = 1.0, *, generator: "
 @public(function=False)
 def log_normal_(self: "Tensor", mean: float = 1.0, std: float = 2.0, *, generator: "Generator | None" = None) -> "Tensor":
     """Numbers whose logarithm is normal, in place."""
+    _drawn("log_normal_", self, std > 0, f"std must be greater than 0, not {std}")
     with from_generator(generator):
         return self.copy_(ops.exp(_native.randn(self.shape, dtype=self.dtype) * std + mean))
 
@@ -351,6 +383,7 @@ def log_normal_(self: "Tensor", mean: float = 1.0, std: float = 2.0, *, generato
 @public(function=False)
 def exponential_(self: "Tensor", lambd: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
     """Exponentially distributed numbers, in place."""
+    _drawn("exponential_", self, lambd > 0, f"lambd must be greater than 0, not {lambd}")
     with from_generator(generator):
         return self.copy_(ops.random_exponential(_native.random_key(), tuple(self.shape)) / lambd)
 
@@ -358,6 +391,7 @@ def exponential_(self: "Tensor", lambd: float = 1.0, *, generator: "Generator | 
 @public(function=False)
 def cauchy_(self: "Tensor", median: float = 0.0, sigma: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
     """Cauchy distributed numbers, in place."""
+    _drawn("cauchy_", self, sigma > 0, f"sigma must be greater than 0, not {sigma}")
     with from_generator(generator):
         angle = (_native.rand(self.shape) - 0.5) * 3.141592653589793
     return self.copy_(ops.tan(angle) * sigma + median)
@@ -368,6 +402,8 @@ def geometric_(self: "Tensor", p: float, *, generator: "Generator | None" = None
     """How many draws a success of probability ``p`` takes, in place."""
     import math
 
+    if not 0 < p < 1:
+        raise value_error(f"geometric_: p must lie between 0 and 1, not {p}")
     with from_generator(generator):
         drawn = ops.random_exponential(_native.random_key(), tuple(self.shape))
     return self.copy_(ops.clamp_min(ops.ceil(drawn / -math.log1p(-p)), 1.0))
@@ -376,8 +412,10 @@ def geometric_(self: "Tensor", p: float, *, generator: "Generator | None" = None
 @public(function=False)
 def bernoulli_(self: "Tensor", p: Any = 0.5, *, generator: "Generator | None" = None) -> "Tensor":
     """1 with probability ``p``, else 0, in place."""
+    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+        raise value_error(f"bernoulli_: p must lie between 0 and 1, not {p}")
     with from_generator(generator):
-        chance = ops.broadcast_to(p if isinstance(p, Tensor) else _native.tensor(float(p)), self.shape)
+        chance = ops.broadcast_to(_chances("bernoulli_", p) if isinstance(p, Tensor) else _native.tensor(float(p)), self.shape)
         return self.copy_(ops.random_bernoulli(_native.random_key(), chance))
 
 

@@ -188,9 +188,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> "tuple[Tensor, ...]":
     if indexing not in ("xy", "ij"):
         raise value_error(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
     axes = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-    grid = ops.meshgrid([ops.ravel(a) for a in axes])
+    axes = [a if isinstance(a, Tensor) else tensor(a) for a in axes]
+    if any(a.ndim > 1 for a in axes):
+        raise value_error(f"meshgrid: expected vectors, not shapes {[tuple(a.shape) for a in axes]}")
+    sizes = [a.numel() for a in axes]
+    grid = [a.reshape([-1 if i == k else 1 for k in range(len(axes))]).expand(sizes) for i, a in enumerate(axes)]
     swap = indexing == "xy" and len(axes) > 1
-    return tuple(ops.swapaxes(g, 0, 1) if swap else g for g in grid)
+    return tuple(g.transpose(0, 1) if swap else g for g in grid)
 
 
 @public(method=False)

@@ -6,7 +6,7 @@ from typing import Any
 from .. import _native
 from .._native import Tensor
 
-_BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift lt le gt ge eq ne".split()
+_BINARY = "matmul add sub mul truediv floordiv mod pow and or xor lshift rshift lt le gt ge eq ne".split()
 _UNARY = "neg pos abs invert".split()
 
 
@@ -84,7 +84,7 @@ def _operator(name: str, is_reflected: bool) -> Any:
     own = getattr(Tensor, f"__{'r' if is_reflected else ''}{name}__")
 
     def operate(self: Any, other: Any) -> Any:
-        if isinstance(other, Tensor) and (self.ndim == 0) != (other.ndim == 0):
+        if isinstance(other, Tensor) and (name == "matmul" or (self.ndim == 0) != (other.ndim == 0)):
             self, other = promoted(self, other)
         return standard(own(self, other))
 

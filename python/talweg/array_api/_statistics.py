@@ -82,7 +82,7 @@ def var(x: "Array", /, *, axis: Any = None, correction: float = 0.0, keepdims: b
 
 def matmul(x1: "Array", x2: "Array", /) -> "Array":
     """The matrix product."""
-    return ops.matmul(x1, x2)
+    return ops.matmul(*promoted(x1, x2))
 
 
 def tensordot(x1: "Array", x2: "Array", /, *, axes: Any = 2) -> "Array":

@@ -14,7 +14,7 @@ from .._checked import check, type_error, value_error
 from .._native import Tensor
 from .._state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from ..errors import GradientError
-from . import function, functional, graph
+from . import forward_ad, function, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
@@ -28,6 +28,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",

@@ -2,7 +2,7 @@
 
 >>> d = tw.distributions.Normal(tw.tensor([0.0, 1.0]), 2.0)
 >>> d.batch_shape, d.sample((3,)).shape == (3, 2)
-((2,), True)
+(talweg.Size([2]), True)
 """
 
 # mypy: ignore-errors
@@ -23,6 +23,7 @@ from .continuous import (
     Uniform,
     Weibull,
 )
+from .correlation import LKJCholesky
 from .discrete import (
     Bernoulli,
     Binomial,
@@ -98,6 +99,7 @@ __all__ = [
     "kl_divergence",
     "Kumaraswamy",
     "Laplace",
+    "LKJCholesky",
     "LogisticNormal",
     "LogitRelaxedBernoulli",
     "LogNormal",

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _native
 from .._native import Tensor
+from .._size import Size
 from .._state import no_grad
 from ..errors import ArgumentError, Error
 from . import constraints
@@ -30,9 +31,9 @@ def unsupported(what: str) -> UnsupportedError:
     return UnsupportedError(_native.located(what))
 
 
-def sizes(x: Any) -> tuple[int, ...]:
-    """A shape as a tuple."""
-    return (int(x),) if isinstance(x, int) else tuple(int(d) for d in x)
+def sizes(x: Any) -> Size:
+    """A shape."""
+    return Size([int(x)]) if isinstance(x, int) else Size([int(d) for d in x])
 
 
 def as_tensor(x: Any, like: Tensor | None = None) -> Tensor:
@@ -113,12 +114,12 @@ class Distribution:
                 raise error(f"{e}, but found {value.tolist()!r:.80}")
 
     @property
-    def batch_shape(self) -> tuple[int, ...]:
+    def batch_shape(self) -> Size:
         """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
-    def event_shape(self) -> tuple[int, ...]:
+    def event_shape(self) -> Size:
         """The shape of one event."""
         return self._event_shape
 
@@ -223,7 +224,7 @@ class Distribution:
         for name in self._params:
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
-                shown.append(f"{name}: {value if math.prod(value.shape) == 1 else tuple(value.shape)}")
+                shown.append(f"{name}: {value if math.prod(value.shape) == 1 else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

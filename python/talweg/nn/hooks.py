@@ -2,11 +2,29 @@
 
 import functools
 import itertools
+from collections import OrderedDict
 
 from .. import _native
 from .._native import Tensor
 
 _numbers = itertools.count()
+
+# Hooks of all modules, which are called before a module's own.
+everywhere = {
+    "_forward_pre_hooks": OrderedDict(),
+    "_forward_hooks": OrderedDict(),
+    "_backward_pre_hooks": OrderedDict(),
+    "_backward_hooks": OrderedDict(),
+    "_hooks_with_kwargs": {},
+    "_hooks_always": {},
+}
+# Their handles.
+active: dict[int, bool] = {}
+
+
+def of(module, kind):
+    """The hooks of a kind: those of all modules, then a module's own."""
+    return [*everywhere[kind].items(), *module.__dict__[kind].items()]
 
 
 class RemovableHandle:
@@ -42,9 +60,9 @@ def register(hooks, hook, prepend, *flags):
 
 def call(module, args, kwargs):
     """``module.forward`` with the module's hooks around it."""
-    own = module.__dict__
-    with_kwargs = own["_hooks_with_kwargs"]
-    for number, hook in list(own["_forward_pre_hooks"].items()):
+    with_kwargs = {**everywhere["_hooks_with_kwargs"], **module.__dict__["_hooks_with_kwargs"]}
+    always = {**everywhere["_hooks_always"], **module.__dict__["_hooks_always"]}
+    for number, hook in of(module, "_forward_pre_hooks"):
         if number in with_kwargs:
             changed = hook(module, args, kwargs)
             if changed is not None:
@@ -54,17 +72,17 @@ def call(module, args, kwargs):
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
     gradients = None
-    if (own["_backward_hooks"] or own["_backward_pre_hooks"]) and _native.is_grad_enabled():
+    if (of(module, "_backward_hooks") or of(module, "_backward_pre_hooks")) and _native.is_grad_enabled():
         gradients = _Gradients(module)
         args = gradients.of_inputs(args)
     try:
         out = module.forward(*args, **kwargs)
     except Exception:
-        for number, hook in list(own["_forward_hooks"].items()):
-            if number in own["_hooks_always"]:
+        for number, hook in of(module, "_forward_hooks"):
+            if number in always:
                 _after(hook, number in with_kwargs, module, args, kwargs, None)
         raise
-    for number, hook in list(own["_forward_hooks"].items()):
+    for number, hook in of(module, "_forward_hooks"):
         changed = _after(hook, number in with_kwargs, module, args, kwargs, out)
         if changed is not None:
             out = changed
@@ -143,7 +161,7 @@ class _Gradients:
         return gradients
 
     def _at_outputs(self, gradients):
-        for hook in list(self._module._backward_pre_hooks.values()):
+        for _, hook in of(self._module, "_backward_pre_hooks"):
             changed = hook(self._module, gradients)
             if changed is not None:
                 gradients = changed if isinstance(changed, tuple) else (changed,)
@@ -151,7 +169,7 @@ class _Gradients:
         return gradients
 
     def _at_inputs(self, gradients):
-        for hook in list(self._module._backward_hooks.values()):
+        for _, hook in of(self._module, "_backward_hooks"):
             changed = hook(self._module, gradients, self._of_outputs)
             if changed is not None:
                 gradients = changed if isinstance(changed, tuple) else (changed,)
@@ -224,3 +242,33 @@ def watch_backward():
     backward.serves_hooks = True
     Tensor.backward = backward
 
+
+def register_module_forward_pre_hook(hook):
+    """``hook(module, args)`` is called before ``forward`` of every module; what it returns replaces the arguments.
+
+    >>> seen = []
+    >>> handle = tw.nn.modules.module.register_module_forward_pre_hook(lambda module, args: seen.append(type(module).__name__))
+    >>> y = tw.nn.ReLU()(tw.ones(2))
+    >>> handle.remove()
+    >>> seen
+    ['ReLU']
+    """
+    return register(everywhere["_forward_pre_hooks"], hook, False, (active, True))
+
+
+def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+    """``hook(module, args, output)`` is called after ``forward`` of every module; what it returns replaces the output."""
+    flags = (everywhere["_hooks_with_kwargs"], with_kwargs), (everywhere["_hooks_always"], always_call), (active, True)
+    return register(everywhere["_forward_hooks"], hook, False, *flags)
+
+
+def register_module_full_backward_pre_hook(hook):
+    """``hook(module, grad_output)`` is called when gradients reach the outputs of any module."""
+    watch_backward()
+    return register(everywhere["_backward_pre_hooks"], hook, False, (active, True))
+
+
+def register_module_full_backward_hook(hook):
+    """``hook(module, grad_input, grad_output)`` is called when gradients have passed any module."""
+    watch_backward()
+    return register(everywhere["_backward_hooks"], hook, False, (active, True))

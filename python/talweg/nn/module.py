@@ -95,6 +95,8 @@ class Module:
             own = self.__dict__
             if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
                 return hooks.call(self, args, kwargs)
+            if hooks.active:
+                return hooks.call(self, args, kwargs)
             return self.forward(*args, **kwargs)
 
     # Attributes.

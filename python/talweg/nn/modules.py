@@ -7,7 +7,7 @@ True
 import sys
 import types
 
-from . import containers, layers
+from . import containers, hooks, layers
 from . import module as _module
 from .containers import *  # noqa: F403
 from .layers import *  # noqa: F403
@@ -40,8 +40,12 @@ _PLACES = {
     "upsampling": (layers.vision,),
 }
 
+_HOOKS = ("forward_pre", "forward", "full_backward_pre", "full_backward")
+
 for _name, _files in _PLACES.items():
     _made = types.ModuleType(f"{__name__}.{_name}", f"The layers of ``torch.nn.modules.{_name}``.")
     for _file in _files:
         _made.__dict__.update({k: v for k, v in vars(_file).items() if isinstance(v, type)})
+    if _name == "module":
+        _made.__dict__.update({f: getattr(hooks, f) for f in (f"register_module_{kind}_hook" for kind in _HOOKS)})
     sys.modules[_made.__name__] = globals()[_name] = _made

@@ -88,6 +88,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x between ``min_val`` and ``max_val``."""
+    if min_val > max_val:
+        raise value_error(f"hardtanh: min_val must not be greater than max_val, but {min_val} > {max_val}")
     return in_place(input, tensor(input).hardtanh(min_val, max_val), inplace)
 
 
