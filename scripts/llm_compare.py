@@ -211,4 +211,5 @@ def main() -> None:
         {"tokens": tokens, "perplexity": perplexity, "speed": speed}[what](o, llama)
 
 
-main()
+if __name__ == "__main__":
+    main()
