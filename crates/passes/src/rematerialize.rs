@@ -111,7 +111,8 @@ fn best(fused: &Fused, maker: &Loop, slot: Slot, which: Which, users: &[usize]) 
     ways.min_by_key(|(bytes, ..)| *bytes).map(|(_, recipe, loops)| (recipe, loops))
 }
 
-/// How a value comes about at each point of a loop.
+/// How a value comes about at each point of a loop, whose dimensions are taken in the order in which the value lies in
+/// memory.
 struct Recipe {
     slot: Slot,
     dims: Vec<usize>,
@@ -127,15 +128,13 @@ impl Recipe {
     /// From what the loop reads, or (`is_near`) from what else it stores.
     fn new(l: &Loop, slot: Slot, is_near: bool) -> Option<Recipe> {
         let store = l.stores.iter().find(|s| s.slot == slot)?;
-        let whole = contiguous(&l.dims);
-        if l.producer.is_some() || store.strides != whole {
-            return None;
-        }
+        let whole = &store.strides;
+        let order = memory_order(&l.dims, whole).filter(|_| l.producer.is_none())?;
         let last = store.step as usize;
         let row = |i: usize| row_store(l, i);
         let near = |i: usize| -> Option<Step> {
             let is_plain = |s: &Step| matches!(s, Step::Scalar { .. });
-            let kept = l.stores.iter().find(|s| is_near && s.step as usize == i && i != last && s.strides == whole)?;
+            let kept = l.stores.iter().find(|s| is_near && s.step as usize == i && i != last && s.strides == *whole)?;
             let load = Step::Load { root: kept.slot, strides: whole.clone(), offset: 0 };
             is_plain(&l.steps[i]).then_some(load)
         };
@@ -152,13 +151,18 @@ impl Recipe {
             view[i] = steps.len() as u32;
             let load = |s: Store| Step::Load { root: s.slot, strides: s.strides, offset: 0 };
             let known = row(i).map(load).or_else(|| near(i));
-            steps.push(known.unwrap_or_else(|| moved(&l.steps[i], |a| view[a as usize])));
+            let mut step = known.unwrap_or_else(|| moved(&l.steps[i], |a| view[a as usize]));
+            if let Step::Load { strides, .. } = &mut step {
+                *strides = order.iter().map(|&d| strides[d]).collect();
+            }
+            steps.push(step);
         }
         let rows = (0..=last).filter(|&i| wanted[i]).filter_map(row).collect();
         let scalars = steps.iter().filter(|s| matches!(s, Step::Scalar { .. })).count();
         // A value that is only read again is a load already.
         let fits = (1..=STEPS_MAX).contains(&scalars);
-        fits.then(|| Recipe { slot, dims: l.dims.clone(), strides: whole, steps, rows })
+        let dims: Vec<usize> = order.iter().map(|&d| l.dims[d]).collect();
+        fits.then(|| Recipe { slot, strides: contiguous(&dims), dims, steps, rows })
     }
 
     /// Whether it takes few cheap steps from one value of the same shape and at most half the size, which is large.
@@ -193,16 +197,21 @@ impl Recipe {
         if bytes < BYTES_MIN {
             return self.put_small(&fused.graph, l).map(|l| (l, 0));
         }
-        let whole = contiguous(&l.dims);
-        let reads_whole = self.loads_in(l).all(|(strides, offset)| offset == 0 && *strides == whole);
+        let whole = self.loads_in(l).next()?.0;
+        let order = memory_order(&l.dims, whole)?;
+        let reads_whole = self.loads_in(l).all(|(strides, offset)| offset == 0 && strides == whole);
         if !reads_whole || count(&l.dims) != count(&self.dims) {
             return None;
         }
+        let dims: Vec<usize> = order.iter().map(|&d| l.dims[d]).collect();
         let mut steps = Vec::with_capacity(self.steps.len());
         for s in &self.steps {
             steps.push(match s {
                 Step::Load { root, strides, offset } => {
-                    Step::Load { root: *root, strides: refit(strides, &self.dims, &l.dims)?, offset: *offset }
+                    let mut own = whole.clone();
+                    let strides = refit(strides, &self.dims, &dims)?;
+                    order.iter().zip(strides).for_each(|(&d, s)| own[d] = s);
+                    Step::Load { root: *root, strides: own, offset: *offset }
                 }
                 Step::Scalar { node, args, .. } => Step::Scalar { node: *node, args: args.clone(), row: false },
                 other => other.clone(),
@@ -328,6 +337,19 @@ fn moved(s: &Step, to: impl Fn(u32) -> u32) -> Step {
         Step::Load { .. } | Step::Const(_) => {}
     }
     s
+}
+
+/// The order of dimensions in which these strides are contiguous.
+fn memory_order(dims: &[usize], strides: &[isize]) -> Option<SmallVec<[usize; 4]>> {
+    let mut order: SmallVec<[usize; 4]> = (0..dims.len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
+    let mut step = 1;
+    let is_dense = order.iter().rev().all(|&d| {
+        let fits = strides[d] == step;
+        step *= dims[d] as isize;
+        fits
+    });
+    is_dense.then_some(order)
 }
 
 fn contiguous(dims: &[usize]) -> SmallVec<[isize; 4]> {
