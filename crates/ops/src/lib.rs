@@ -82,7 +82,7 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
 /// Ways to write an op with others, in the order in which they are to be found.
 pub fn patterns() -> &'static [passes::Pattern] {
     static ALL: LazyLock<Vec<passes::Pattern>> =
-        LazyLock::new(|| nn::FORMS.iter().chain(&loss::FORMS).copied().collect());
+        LazyLock::new(|| nn::FORMS.iter().chain(&loss::FORMS).chain(&index::FORMS).copied().collect());
     &ALL
 }
 

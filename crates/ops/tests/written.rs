@@ -87,3 +87,30 @@ fn a_number_that_is_no_class_stays_an_error() {
     let at = |t: &Tensor| logits().log_softmax(1).i((&Tensor::arange(0i64..ROWS as i64), t)).to_vec::<f64>().unwrap();
     assert_eq!(at(&last), at(&Tensor::from([3i64, 0, 6, 1, 1])));
 }
+
+#[test]
+fn gradient_descent_on_a_table_adds_to_the_rows_that_were_looked_up() -> Result<()> {
+    let w = Tensor::arange(0i64..12).cast(talweg_ops::DType::F64).reshape([6, 2]).eval()?.requires_grad();
+    let index = Tensor::from([4i64, 1, 4]);
+    let rate = Tensor::from(0.5f64);
+    rate.eval()?;
+    let loss = (w.embedding(&index) * Tensor::from([[1.0f64, 2.0], [3.0, 4.0], [5.0, 6.0]])).sum(..);
+    let g = grad(&loss, std::slice::from_ref(&w))?.remove(0);
+    let next = &w - &rate * &g;
+    let ops = |values: &[&Tensor]| -> Result<Vec<&'static str>> {
+        let values: Vec<_> = values.iter().map(|t| t.value().cloned()).collect::<Result<_>>()?;
+        let graph = collect(&values, Collect::Now)?.graph;
+        let stages = passes::staged_graphs(&graph, patterns(), &|_, _| false, &runtime::reference::run_node)?;
+        let last = stages.into_iter().last().expect("there are stages").1;
+        Ok(last.nodes.iter().map(|n| n.op.name).collect())
+    };
+    // The table itself is what is added to: there are no zeros of its size, and nothing is subtracted from it.
+    let names = ops(&[&next])?;
+    assert!(names.contains(&"index_add") && !names.contains(&"sub") && !names.contains(&"broadcast"), "{names:?}");
+    // A gradient that something else needs is computed.
+    let names = ops(&[&next, &g])?;
+    assert!(names.contains(&"index_add") && names.contains(&"sub"), "{names:?}");
+    let want = [0.0, 1.0, 2.0 - 1.5, 3.0 - 2.0, 4.0, 5.0, 6.0, 7.0, 8.0 - 3.0, 9.0 - 4.0, 10.0, 11.0];
+    assert_eq!(next.to_vec::<f64>()?, want);
+    Ok(())
+}

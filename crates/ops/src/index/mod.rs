@@ -25,6 +25,9 @@ crate::table! {
     top_k,
 }
 
+pub(crate) mod forms;
+pub(crate) use forms::FORMS;
+
 use crate::rules::{GradTensors, grads};
 use crate::{Axes, DType, Error, Result, Tensor, axis};
 use ir::AxisSplit;
