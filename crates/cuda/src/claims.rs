@@ -114,6 +114,7 @@ pub mod op {
     pub const SCAN: &str = "scan";
     pub const SCATTER: &str = "scatter";
     pub const SCATTER_ADD: &str = "scatter_add";
+    pub const SLICE: &str = "slice";
     pub const SUM: &str = "sum";
     pub const WHERE: &str = "where";
 }

@@ -7,9 +7,8 @@ use ir::{AttrKind, Call, DType, Error, Grad, Layout, Meaning, Op, Result, Shape,
 
 /// Channels after space-to-depth: four times those before, padded with zeros.
 pub const DEPTH_CHANNELS: usize = 16;
-/// NCHW to NHWC, and back.
+/// NCHW to NHWC.
 pub const TO_NHWC: [i64; 4] = [0, 2, 3, 1];
-pub const TO_NCHW: [i64; 4] = [0, 3, 1, 2];
 /// `[N, H, L, F]` to `[N, L, H, F]`, and back.
 pub const SWAP_HEADS: [i64; 4] = [0, 2, 1, 3];
 
