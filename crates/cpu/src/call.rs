@@ -33,6 +33,7 @@ files! {
     scan,
 }
 
+use crate::kernels::epilogue::Epilogue;
 use crate::kernels::gemm::Patch;
 use crate::kernels::requantize::Requantize;
 use crate::pool::{self, Shared};
@@ -138,6 +139,8 @@ pub struct Claim {
     fed: PrepareFed,
     /// The kernel with an epilogue that requantizes its sums, if it has one.
     requantized: PrepareRequantized,
+    /// The kernel with an epilogue that takes its sums from registers, if it has one.
+    finished: PrepareFinished,
     /// Whether its results are its operands, and it only holds back what uses them.
     is_fence: bool,
     /// Whether it is a GEMM.
@@ -159,6 +162,9 @@ type PrepareFed = fn(&FlatNode, &[Operand], &Operand, &[Spot]) -> Result<Fed>;
 
 /// Makes a node ready that requantizes its sums.
 type PrepareRequantized = fn(&FlatNode, &[Operand], &Requantize<Spot>) -> Option<Prepared>;
+
+/// Makes a node ready that finishes its sums.
+type PrepareFinished = fn(&FlatNode, &[Operand], &Epilogue<Spot>) -> Option<Prepared>;
 
 fn feeds_nothing(_: &FlatNode, _: &[Operand], _: &Operand, _: &[Spot]) -> Result<Fed> {
     Err(ir::Error::bug("a kernel that feeds no loop"))
@@ -191,6 +197,7 @@ impl Claim {
             feeds_rows: true,
             fed: feeds_nothing,
             requantized: |_, _, _| None,
+            finished: |_, _, _| None,
             is_fence: false,
             is_gemm: false,
             links: |_, _| Vec::new(),
@@ -261,6 +268,10 @@ pub fn prepare_fed(n: &FlatNode, args: &[Operand], out: &Operand, beside: &[Spot
 /// A kernel that requantizes its sums.
 pub fn prepare_requantized(n: &FlatNode, args: &[Operand], r: &Requantize<Spot>) -> Option<Prepared> {
     claim(n).and_then(|c| (c.requantized)(n, args, r))
+}
+/// A kernel that finishes its sums.
+pub fn prepare_finished(n: &FlatNode, args: &[Operand], e: &Epilogue<Spot>) -> Option<Prepared> {
+    claim(n).and_then(|c| (c.finished)(n, args, e))
 }
 /// Whether a node is a GEMM.
 pub fn is_gemm(n: &FlatNode) -> bool {

@@ -11,7 +11,7 @@ use crate::target::CpuTarget;
 use crate::tile::access::{Bases, Window};
 use crate::tile::plan::Plan as Tiling;
 use crate::tile::{self, Homes, Tiles};
-use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Result, Slot, Type};
+use ir::{Buffer, Bytes, DType, Error, Graph, Layout, Literal, Result, Slot, Type};
 use parking_lot::Mutex;
 use passes::{Address, Loop, Plan, Producer, Region, Source, Step, View, Watch};
 use runtime::interrupt::{self, Handling};
@@ -107,11 +107,13 @@ impl Compiled {
                             Code::Epilogue(binder.producer(p, l)?, tiles)
                         }
                         Some(p) => {
-                            let fed = binder.producer(p, l)?;
                             let finish = tile::recognize_epilogue(l, &plan.fused.graph, p.slot(), &|s| plan.address(s));
                             match finish {
-                                Some(e) => Code::Finished(fed, e),
-                                None => Code::Then(fed, tiles),
+                                Some(e) => match binder.finished(p, &e) {
+                                    Some(kernel) => Code::Call(kernel),
+                                    None => Code::Finished(binder.producer(p, l)?, e),
+                                },
+                                None => Code::Then(binder.producer(p, l)?, tiles),
                             }
                         }
                     }
@@ -366,7 +368,9 @@ impl Program for Compiled {
     fn explain(&self) -> String {
         runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
             Region::Loop(l) if matches!(self.code[r], Code::Call(_)) => {
-                format!("call, requantized {}x{}", l.rows(), l.columns())
+                let sums = l.producer.as_ref().map(|p| self.plan.fused.graph.ty(p.slot()).dtype);
+                let what = if sums == Some(DType::F32) { "finished" } else { "requantized" };
+                format!("call, {what} {}x{}", l.rows(), l.columns())
             }
             Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
@@ -492,6 +496,11 @@ impl Binder<'_> {
         let (args, outs) = self.plan.fused.operands(p.node, &p.args, &[whole]);
         call::prepare_fed(n, &self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
     }
+    /// A kernel that finishes its sums in registers.
+    fn finished(&self, p: &Producer, e: &Epilogue<Address>) -> Option<Prepared> {
+        let (args, _) = self.plan.fused.operands(p.node, &p.args, &[]);
+        call::prepare_finished(&self.plan.fused.graph.nodes[p.node], &self.bound(args), e)
+    }
     /// A kernel whose epilogue is not a loop but part of it.
     fn requantized(&self, l: &Loop) -> Option<Prepared> {
         if !const { call::int_conv::IS_LINKED || call::matmul::IS_INT8_LINKED } {
@@ -536,7 +545,7 @@ impl Binder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ir::{Attrs, DType, Shape, Site};
+    use ir::{Attrs, Shape, Site};
 
     /// Columns are reduced as they lie in memory; rows of 16 KB were copied into tiles first.
     #[test]

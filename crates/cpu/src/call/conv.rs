@@ -4,12 +4,13 @@
 
 use super::{Claim, Fed, Operand, Prepared, always, never, rows, rows_mut};
 use crate::kernels::conv::{Conv, Prepacked};
+use crate::kernels::epilogue::Epilogue;
 use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::window::{DIMS, Window};
 use crate::pool::{Shared, parallel_for};
-use crate::tile::access::Bases;
+use crate::tile::access::{Bases, Spot};
 use crate::vmath::convert::{Narrow, narrow, widen};
 use ir::{Attrs, DType, FlatNode, Shape, Type, bf16, f16};
 use passes::View;
@@ -26,6 +27,7 @@ pub static CLAIMS: &[Claim] = &[
         fed: Claim::linked("conv", |n, args, out, _| {
             fed(&n.attrs, args, out).ok_or_else(|| ir::Error::bug("a convolution without a kernel"))
         }),
+        finished: if Claim::is_linked("conv") { finished } else { |_, _, _| None },
         ..Claim::new("conv", never, |n, args, outs| Ok(prepare::<Forward>(&n.attrs, args, outs)))
     },
     Claim {
@@ -149,6 +151,20 @@ fn fed(attrs: &Attrs, args: &[Operand], out: &Operand) -> Option<Fed> {
             // SAFETY: as above.
             None => conv.forward_then(x, unsafe { rows::<f32>(&b, bases) }, y, done),
         }
+    }))
+}
+
+/// The convolution with its epilogue, where sums are finished in registers.
+fn finished(n: &FlatNode, args: &[Operand], e: &Epilogue<Spot>) -> Option<Prepared> {
+    let (x, w, e, y) = (args[0].clone(), args[1].clone(), *e, &n.outs[0]);
+    let conv = sizes(&n.attrs, &x.ty.shape, &w.ty.shape, &y.shape).filter(|c| y.dtype == DType::F32 && c.finishes())?;
+    Some(Box::new(move |bases| {
+        // SAFETY: the operands are alive and contiguous, and results are apart from them.
+        unsafe {
+            let e = e.map(&|spot| Shared::new(bases.at(spot)));
+            conv.forward_finished(rows::<f32>(&x, bases), rows::<f32>(&w, bases), &e);
+        }
+        Ok(())
     }))
 }
 

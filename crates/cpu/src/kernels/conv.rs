@@ -13,9 +13,11 @@
 
 use super::depthwise;
 use super::direct;
+use super::epilogue::Epilogue;
 use super::gemm::{Float, Gemm, Mat, Multiply, Output, Packed, Patch, has_pairs, has_tiles};
 use super::im2col::{Span, fold, unfold};
 use super::packed_conv;
+use super::pointwise;
 use super::scratch::Scratch;
 use super::window::Window;
 use super::winograd;
@@ -55,6 +57,7 @@ const DEPTHWISE: &str = "conv by channel";
 const WINOGRAD: &str = "conv by Winograd";
 const DIRECT: &str = "conv direct";
 const STRIPS: &str = "conv by strips";
+const POINTWISE: &str = "conv of single elements";
 const UNFOLDED_GEMM: &str = "conv by im2col";
 
 /// Elements of a laid-out matrix that a task works on: about half of a second-level cache.
@@ -100,9 +103,16 @@ impl Conv {
         is_f32::<E>() && const { ir::is_linked(DIRECT) } && direct::admits(self)
     }
 
+    fn is_pointwise<E: 'static>(&self) -> bool {
+        is_f32::<E>() && const { ir::is_linked(POINTWISE) } && pointwise::admits(self)
+    }
+
     /// Whether a weight that is known beforehand is packed for strips.
     fn is_stripped(&self) -> bool {
-        !self.is_winograd::<f32>() && const { ir::is_linked(STRIPS) } && packed_conv::admits(self)
+        !self.is_winograd::<f32>()
+            && !self.is_pointwise::<f32>()
+            && const { ir::is_linked(STRIPS) }
+            && packed_conv::admits(self)
     }
 
     /// The name of the algorithm that computes it, for [`ir::is_linked`].
@@ -113,6 +123,8 @@ impl Conv {
             WINOGRAD
         } else if self.is_direct::<E>() {
             DIRECT
+        } else if self.is_pointwise::<E>() {
+            POINTWISE
         } else if is_f32::<E>() && packed_conv::admits(self) {
             STRIPS
         } else {
@@ -138,16 +150,47 @@ impl Conv {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr(), done) };
         }
-        if self.is_winograd::<E>() || self.is_direct::<E>() {
-            let run = if self.is_winograd::<E>() { winograd::forward } else { direct::forward };
+        let (px, pw, py) = (x.as_ptr().cast::<f32>(), weight.as_ptr().cast::<f32>(), y.as_mut_ptr().cast::<f32>());
+        if self.is_winograd::<E>() {
             // SAFETY: lengths were checked, and the elements are f32.
-            return unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast(), done) };
+            return unsafe { winograd::forward(self, px, pw, py, done) };
+        }
+        if self.is_direct::<E>() || self.is_pointwise::<E>() {
+            let run = if self.is_direct::<E>() { direct::forward } else { pointwise::forward };
+            // SAFETY: as above.
+            return unsafe { run(self, px, pw, &Epilogue::plain(self.window.output_len(), py), done) };
         }
         // Strips are the same product, of weights that are known beforehand.
         if !const { ir::is_linked(UNFOLDED_GEMM) } {
             ir::unlinked(self.algorithm::<E>());
         }
         self.forward_by_products(x, weight, y, done);
+    }
+
+    /// Whether [`Conv::forward_finished`] computes it.
+    pub fn finishes(&self) -> bool {
+        if self.is_depthwise() {
+            return const { ir::is_linked(DEPTHWISE) } && depthwise::finishes(self);
+        }
+        !self.is_winograd::<f32>() && (self.is_direct::<f32>() || self.is_pointwise::<f32>())
+    }
+
+    /// `y = weight * x` and its epilogue, which takes the sums from registers; where [`Conv::finishes`].
+    ///
+    /// # Safety
+    /// The places of the epilogue but its sums are there, `to` apart from `x`, and no other thread uses them.
+    pub unsafe fn forward_finished(&self, x: &[f32], weight: &[f32], e: &Epilogue<Shared<u8>>) {
+        self.check(x.len(), weight.len(), self.batch * self.out_channels * self.window.output_len());
+        assert!(self.finishes() && e.columns == self.window.output_len(), "conv: an epilogue of another size");
+        // SAFETY: lengths were checked; the rest is the caller's promise.
+        unsafe {
+            if self.is_depthwise() {
+                depthwise::forward_finished(self, x.as_ptr(), weight.as_ptr(), e);
+            } else {
+                let run = if self.is_pointwise::<f32>() { pointwise::forward } else { direct::forward };
+                run(self, x.as_ptr(), weight.as_ptr(), e, &|_| {});
+            }
+        }
     }
 
     /// Whether `bf16` is multiplied as it is stored. The processor's matrix unit does where the products of the forward

@@ -103,12 +103,67 @@ fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
         assert_close(&y, &want_y, off, &format!("{what} prepacked {q:?}"));
         parts.check(what);
     }
+    if q.finishes() {
+        check_finished(q, noise, (&x, &w, &want_y), off, what);
+    }
     let mut dx = vec![9f32; x.len()];
     q.grad_input(&dy, &w, &mut dx);
     assert_close(&dx, &want_dx, off, &format!("{what} grad_input {q:?}"));
     let mut dw = vec![9f32; w.len()];
     q.grad_weight(&x, &dy, &mut dw);
     assert_close(&dw, &want_dw, 5.0 * off, &format!("{what} grad_weight {q:?}"));
+}
+
+/// Sums that an epilogue takes from registers: with and without its parts, over the residual or elsewhere.
+fn check_finished(q: &Conv, noise: &mut Noise, (x, w, sums): (&[f32], &[f32], &[f64]), off: f64, what: &str) {
+    let columns = q.window.output_len();
+    let (mut bias, beside) = (noise.f32s(q.batch * q.out_channels), noise.f32s(sums.len()));
+    for which in 0..4 {
+        let (mut y, mut residual) = (vec![9f32; sums.len()], beside.clone());
+        let place = |v: &mut [f32]| Shared::new(v.as_mut_ptr().cast::<u8>());
+        let plain = Epilogue::plain(columns, y.as_mut_ptr());
+        let e = match which {
+            0 => plain,
+            1 => Epilogue { bias: Some(place(&mut bias)), range: (-0.5, 0.75), ..plain },
+            2 => Epilogue { residual: Some(place(&mut residual)), range: (0.0, f32::INFINITY), ..plain },
+            _ => {
+                let over = place(&mut residual);
+                Epilogue { bias: Some(place(&mut bias)), residual: Some(over), to: over, ..plain }
+            }
+        };
+        // SAFETY: all places have the result's size, the bias an element for each row.
+        unsafe { q.forward_finished(x, w, &e) };
+        let want: Vec<f64> = (0..sums.len())
+            .map(|i| {
+                let b = if e.bias.is_some() { bias[i / columns] as f64 } else { 0.0 };
+                let r = if e.residual.is_some() { beside[i] as f64 } else { 0.0 };
+                (sums[i] + b + r).max(e.range.0 as f64).min(e.range.1 as f64)
+            })
+            .collect();
+        let got = if which == 3 { &residual } else { &y };
+        assert_close(got, &want, off, &format!("{what} finished {which} {q:?}"));
+    }
+}
+
+/// Windows of one element: every number of positions beside whole vectors, both ways to cut, rows that fill no tile.
+#[test]
+fn single_elements() {
+    let mut noise = Noise::new(21);
+    for (batch, groups, channels, outputs, input) in [
+        (1, 1, 33, 19, [7, 7]),
+        (2, 1, 16, 8, [1, 1]),
+        (1, 1, 20, 9, [5, 5]),
+        (1, 2, 24, 40, [4, 13]),
+        (1, 1, 17, 23, [14, 14]),
+        (3, 1, 48, 70, [3, 15]),
+        (1, 1, 16, 33, [33, 35]),
+        (2, 2, 18, 10, [40, 26]),
+        (1, 1, 40, 12, [32, 33]),
+    ] {
+        let window = Window::new(&input, &[1; 2], &[1; 2], &[(0, 0); 2], &[1; 2]);
+        let q = Conv { batch, channels: groups * channels, out_channels: groups * outputs, groups, window };
+        check(&q, &mut noise, "single elements");
+    }
 }
 
 #[test]
@@ -228,17 +283,11 @@ fn prepacked_weights() {
         (1, 100, 150, [11, 13], [3, 3], [2, 2], [(1, 1), (1, 1)], [1, 1]),
         (1, 64, 256, [9, 9], [3, 3], [1, 1], [(0, 0), (4, 4)], [2, 2]),
         (2, 75, 230, [6, 21], [2, 4], [1, 3], [(1, 0), (2, 1)], [1, 1]),
-        (1, 600, 300, [5, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
-        // Small planes: several parts of the sums, windows of one element, channels that fill no vector.
-        (1, 800, 50, [7, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
-        (2, 90, 40, [3, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
         (1, 260, 70, [7, 5], [3, 3], [2, 1], [(1, 1), (1, 1)], [1, 1]),
     ] {
         let window = Window::new(&input, &kernel, &stride, &pad, &dilation);
         let q = Conv { batch: 2, channels: groups * channels, out_channels: groups * outputs, groups, window };
-        // How small planes are computed depends on the width of vectors.
-        let is_packed = q.prepacked(&Literal::zeros(ir::DType::F32, [q.out_channels * q.depth()])).is_some();
-        assert!(is_packed || q.window.output_len() < 50);
+        assert!(q.prepacked(&Literal::zeros(ir::DType::F32, [q.out_channels * q.depth()])).is_some());
         check_within(&q, &mut noise, 5e-5, "prepacked");
     }
 }
@@ -282,12 +331,13 @@ fn depthwise_lines() {
 #[test]
 fn direct_windows() {
     let mut noise = Noise::new(15);
-    for round in 0..12 {
+    for round in 0..24 {
         let kernel = [noise.range(1, 7), [3, 5, 7][round % 3]];
         let input = [noise.range(1, 12) + kernel[0], noise.range(1, 40) + kernel[1]];
         let mut pad = |k: usize| (noise.range(0, k - 1), noise.range(0, k - 1));
         let pads = [pad(kernel[0]), pad(kernel[1])];
-        let window = Window::new(&input, &kernel, &[1, 1], &pads, &[1, 1]);
+        let stride = [[1; 2], [2; 2]][round / 3 % 2];
+        let window = Window::new(&input, &kernel, &stride, &pads, &[1, 1]);
         let q = Conv {
             batch: noise.range(1, 11),
             channels: noise.range(1, 7),

@@ -10,6 +10,7 @@
 
 use super::conv::{Conv, is_f32};
 use super::depthwise_lines::Lines;
+use super::epilogue::Epilogue;
 use super::gemm::{Float, Patch, PlaneOf};
 use super::scratch::Scratch;
 use super::window::Window;
@@ -357,7 +358,10 @@ pub(crate) unsafe fn forward<E: Float>(
     // SAFETY: the caller's promise; the elements are f32 where lines are.
     unsafe {
         match Lines::forward(q).filter(|_| is_f32::<E>()) {
-            Some(lines) => run_lines(q, &lines, x.cast(), weight.cast(), y.cast(), done),
+            Some(lines) => {
+                let e = Epilogue::plain(q.window.output_len(), y.cast());
+                run_lines(q, &lines, x.cast(), weight.cast(), &e, done);
+            }
             None => {
                 run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y);
                 done(Patch { row: 0, rows: q.batch * q.out_channels, col: 0, cols: q.window.output_len() });
@@ -374,9 +378,28 @@ pub(crate) unsafe fn grad_input<E: Float>(q: &Conv, dy: *const E, weight: *const
     // SAFETY: the caller's promise; the elements are f32 where lines are.
     unsafe {
         match Lines::backward(q).filter(|_| is_f32::<E>()) {
-            Some(lines) => run_lines(q, &lines, dy.cast(), weight.cast(), dx.cast(), &|_| {}),
+            Some(lines) => {
+                let e = Epilogue::plain(q.window.input_len(), dx.cast());
+                run_lines(q, &lines, dy.cast(), weight.cast(), &e, &|_| {});
+            }
             None => run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut()),
         }
+    }
+}
+
+/// Whether [`forward_finished`] computes it.
+pub(crate) fn finishes(q: &Conv) -> bool {
+    Lines::has_masks() && Lines::forward(q).is_some()
+}
+
+/// Output of `f32` that an epilogue takes from registers.
+///
+/// # Safety
+/// [`finishes`] holds; arrays of the sizes that `q` says.
+pub(crate) unsafe fn forward_finished(q: &Conv, x: *const f32, weight: *const f32, e: &Epilogue<Shared<u8>>) {
+    if let Some(lines) = Lines::forward(q) {
+        // SAFETY: the caller's promise.
+        unsafe { run_lines(q, &lines, x, weight, e, &|_| {}) };
     }
 }
 
@@ -386,10 +409,10 @@ unsafe fn run_lines(
     lines: &Lines,
     x: *const f32,
     taps: *const f32,
-    y: *mut f32,
+    e: &Epilogue<Shared<u8>>,
     done: &(dyn Fn(Patch) + Sync),
 ) {
-    let (x, taps, y) = (Shared::new(x.cast_mut()), Shared::new(taps.cast_mut()), Shared::new(y));
+    let (x, taps) = (Shared::new(x.cast_mut()), Shared::new(taps.cast_mut()));
     let (size_in, size_out) = lines.sizes();
     let units = q.batch * q.channels;
     // Whole turns; tasks enough for some threads.
@@ -403,8 +426,9 @@ unsafe fn run_lines(
             let count = lines.turn().min(end - unit).min(q.channels - unit % q.channels);
             // SAFETY: the caller's promise; each task writes its own planes.
             unsafe {
-                let (x, y) = (x.get().add(unit * size_in), y.get().add(unit * size_out));
-                lines.run(count, x, taps.get().add(unit % q.channels * q.window.kernel_len()), y, &room);
+                let x = x.get().add(unit * size_in);
+                let taps = taps.get().add(unit % q.channels * q.window.kernel_len());
+                lines.run(count, x, taps, (e, unit), &room);
             }
             done(Patch { row: unit, rows: count, col: 0, cols: size_out });
             unit += count;

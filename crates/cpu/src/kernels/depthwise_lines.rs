@@ -11,7 +11,9 @@
 mod masks;
 
 use super::conv::Conv;
+use super::epilogue::Epilogue;
 use super::scratch::Scratch;
+use crate::pool::Shared;
 use crate::vmath::simd::{Isa, Vector};
 use crate::vmath::{Level, dispatch, level};
 
@@ -73,7 +75,7 @@ impl Lines {
         self.to[1] <= NARROW
     }
     /// Whether planes are read where they lie.
-    fn has_masks() -> bool {
+    pub(crate) fn has_masks() -> bool {
         matches!(level(), Level::Avx2 | Level::Avx512)
     }
     /// Planes that are computed together.
@@ -116,6 +118,16 @@ impl Lines {
     fn long(&self) -> usize {
         (self.lines() * self.pitch()).next_multiple_of(LONG * LANES)
     }
+    /// The taps of a plane in the order they are used, a vector of each.
+    #[inline(always)]
+    unsafe fn taps<V: Vector<E = f32>, const K: usize>(&self, taps: *const f32) -> [[V; K]; K] {
+        let mut all = [[V::zero(); K]; K];
+        for (t, tap) in all.as_flattened_mut().iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *tap = V::splat(unsafe { *taps.add(if self.is_reversed { K * K - 1 - t } else { t }) });
+        }
+        all
+    }
     /// Room for [`Lines::run`], filled with zeros.
     pub(crate) fn room(&self) -> Scratch<f32> {
         if Lines::has_masks() {
@@ -128,21 +140,37 @@ impl Lines {
         room
     }
 
-    /// Computes `count` planes, [`Lines::turn`] at most, that lie one after the other, as their taps do.
+    /// Computes `count` planes, [`Lines::turn`] at most, that lie one after the other, as their taps do; they are the
+    /// rows of the epilogue from `row` on. Without masks it must be a plain one.
     ///
     /// # Safety
-    /// The planes and taps are there, `y` is apart from them, and the room is from [`Lines::room`] and used for nothing
-    /// else.
-    pub(crate) unsafe fn run(&self, count: usize, x: *const f32, taps: *const f32, y: *mut f32, room: &Scratch<f32>) {
+    /// The planes and taps are there, the result is apart from them, and the room is from [`Lines::room`] and used for
+    /// nothing else.
+    pub(crate) unsafe fn run(
+        &self,
+        count: usize,
+        x: *const f32,
+        taps: *const f32,
+        (e, row): (&Epilogue<Shared<u8>>, usize),
+        room: &Scratch<f32>,
+    ) {
         debug_assert!(count <= self.turn());
         // SAFETY: the caller's promise.
-        unsafe { planes(self, count, x, taps, y, room.ptr()) }
+        unsafe { planes(self, count, x, taps, e, row, room.ptr()) }
     }
 }
 
 dispatch! {
-    unsafe fn planes(s: &Lines, count: usize, x: *const f32, taps: *const f32, y: *mut f32, room: *mut f32) {
-        I => planes_body::<<I as Isa>::S>(s, count, x, taps, y, room)
+    unsafe fn planes(
+        s: &Lines,
+        count: usize,
+        x: *const f32,
+        taps: *const f32,
+        e: &Epilogue<Shared<u8>>,
+        row: usize,
+        room: *mut f32
+    ) {
+        I => planes_body::<<I as Isa>::S>(s, count, x, taps, e, row, room)
     }
 }
 
@@ -152,12 +180,16 @@ unsafe fn planes_body<V: Vector<E = f32>>(
     count: usize,
     x: *const f32,
     taps: *const f32,
-    y: *mut f32,
+    e: &Epilogue<Shared<u8>>,
+    row: usize,
     room: *mut f32,
 ) {
     let ((from, to), side) = (s.sizes(), s.side * s.side);
     // SAFETY: the caller's promise.
     unsafe {
+        if V::HAS_MASKS {
+            return masks::planes::<V>(s, count, x, taps, e, row);
+        }
         let taps_of = |i: usize| {
             let mut own = [0f32; TAPS];
             for t in 0..side {
@@ -165,12 +197,7 @@ unsafe fn planes_body<V: Vector<E = f32>>(
             }
             own
         };
-        if V::HAS_MASKS {
-            for i in 0..count {
-                masks::plane::<V>(s, x.add(i * from), &taps_of(i)[..side], y.add(i * to));
-            }
-            return;
-        }
+        let y = e.to.get().cast::<f32>().add(row * to);
         let places = s.places();
         (0..count).for_each(|i| fill::<V>(s, x.add(i * from), room.add(i * s.frame())));
         let long = room.add(s.turn() * s.frame());

@@ -41,6 +41,67 @@ impl<P: Copy> Epilogue<P> {
 }
 
 impl Epilogue<Shared<u8>> {
+    /// The epilogue that stores sums as they are.
+    pub fn plain(columns: usize, to: *mut f32) -> Epilogue<Shared<u8>> {
+        let to = Shared::new(to.cast());
+        Epilogue { columns, sums: to, bias: None, residual: None, range: (f32::NEG_INFINITY, f32::INFINITY), to }
+    }
+
+    /// What becomes of the sums of a row.
+    ///
+    /// # Safety
+    /// As for [`Epilogue::run`], but that no sums are read.
+    #[inline(always)]
+    pub(super) unsafe fn row<V: Vector<E = f32>>(&self, row: usize) -> Row<V> {
+        let at = |p: Shared<u8>| p.get().cast::<f32>().wrapping_add(row * self.columns);
+        // SAFETY: the caller's promise.
+        let bias = self.bias.map(|b| unsafe { *b.get().cast::<f32>().add(row) });
+        Row {
+            // Whatever is added to -0.0 stays as it is.
+            bias: V::splat(bias.unwrap_or(-0.0)),
+            residual: self.residual.map_or(std::ptr::null(), |r| at(r).cast_const()),
+            low: V::splat(self.range.0),
+            high: V::splat(self.range.1),
+            is_raised: self.range.0 > f32::NEG_INFINITY,
+            is_lowered: self.range.1 < f32::INFINITY,
+            to: at(self.to),
+        }
+    }
+
+    /// Finishes a tile of sums from a row and column on, of whose last vectors `last` lanes are meant.
+    ///
+    /// Straight-line code only touches the sums: were they indexed by a variable, they would live in memory while they are
+    /// summed.
+    ///
+    /// # Safety
+    /// As for [`Epilogue::row`].
+    #[inline(always)]
+    pub unsafe fn finish_tile<V: Vector<E = f32>, const R: usize, const NV: usize>(
+        &self,
+        sums: &[[V; NV]; R],
+        row: usize,
+        col: usize,
+        last: usize,
+    ) {
+        let mut room = [[V::zero(); NV]; R];
+        let flat = room.as_mut_ptr().cast::<f32>();
+        // SAFETY: the caller's promise; the room holds the tile.
+        unsafe {
+            for r in 0..R {
+                for v in 0..NV {
+                    sums[r][v].store(flat.add((r * NV + v) * V::N));
+                }
+            }
+            for r in 0..R {
+                let to = self.row::<V>(row + r);
+                for v in 0..NV {
+                    let n = if v + 1 == NV { last } else { V::N };
+                    to.put(V::load(flat.add((r * NV + v) * V::N)), col + v * V::N, n);
+                }
+            }
+        }
+    }
+
     /// Computes a part.
     ///
     /// # Safety
@@ -57,35 +118,52 @@ dispatch! {
     }
 }
 
-#[inline(always)]
-unsafe fn rows<V: Vector<E = f32>>(e: &Epilogue<Shared<u8>>, part: Patch) {
-    let (low, high) = (V::splat(e.range.0), V::splat(e.range.1));
-    let (is_raised, is_lowered) = (e.range.0 > f32::NEG_INFINITY, e.range.1 < f32::INFINITY);
-    for row in part.row..part.row + part.rows {
-        let first = row * e.columns + part.col;
+/// [`Epilogue`] of one row, in registers.
+pub(super) struct Row<V> {
+    bias: V,
+    residual: *const f32,
+    low: V,
+    high: V,
+    is_raised: bool,
+    is_lowered: bool,
+    to: *mut f32,
+}
+
+impl<V: Vector<E = f32>> Row<V> {
+    /// Finishes the first `n` lanes of sums, those from a column on.
+    ///
+    /// # Safety
+    /// The row has these columns.
+    #[inline(always)]
+    pub(super) unsafe fn put(&self, sums: V, col: usize, n: usize) {
+        let mut x = sums + self.bias;
         // SAFETY: the caller's promise.
         unsafe {
-            let (from, to) = (e.sums.get().cast::<f32>().add(first), e.to.get().cast::<f32>().add(first));
-            let bias = e.bias.map(|b| V::splat(*b.get().cast::<f32>().add(row)));
-            let beside = e.residual.map(|r| r.get().cast::<f32>().add(first));
-            let mut i = 0;
-            while i < part.cols {
-                let n = V::N.min(part.cols - i);
-                let mut x = V::load_n(from.add(i), n);
-                if let Some(b) = bias {
-                    x = x + b;
-                }
-                if let Some(p) = beside {
-                    x = x + V::load_n(p.add(i), n);
-                }
-                if is_raised {
-                    x = x.maximum(low);
-                }
-                if is_lowered {
-                    x = x.minimum(high);
-                }
-                x.store_n(to.add(i), n);
-                i += n;
+            if !self.residual.is_null() {
+                let p = self.residual.add(col);
+                x = x + if n == V::N { V::load(p) } else { V::load_n(p, n) };
+            }
+            if self.is_raised {
+                x = x.maximum(self.low);
+            }
+            if self.is_lowered {
+                x = x.minimum(self.high);
+            }
+            let to = self.to.add(col);
+            if n == V::N { x.store(to) } else { x.store_n(to, n) }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn rows<V: Vector<E = f32>>(e: &Epilogue<Shared<u8>>, part: Patch) {
+    for row in part.row..part.row + part.rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, to) = (e.sums.get().cast::<f32>().add(row * e.columns), e.row::<V>(row));
+            for col in (part.col..part.col + part.cols).step_by(V::N) {
+                let n = V::N.min(part.col + part.cols - col);
+                to.put(V::load_n(from.add(col), n), col, n);
             }
         }
     }

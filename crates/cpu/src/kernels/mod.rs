@@ -19,6 +19,7 @@ pub mod order;
 mod packed_conv;
 pub mod paged;
 pub mod philox;
+mod pointwise;
 pub mod pooling;
 pub mod quant;
 pub mod recurrence;

@@ -1,7 +1,7 @@
 //! Convolutions of large weights that are packed beforehand, their output channels as the vectors of
 //! a product: windows are laid out in strips of a few neighbors of an output row, which a tile of the
-//! product takes as its rows. Windows of one element need no laying out. All threads lay out together, and each then
-//! takes its own panels of the weights.
+//! product takes as its rows. All threads lay out together, and each then takes its own panels of the weights. Windows of
+//! one element need no laying out, and have a kernel of their own ([`super::pointwise`]).
 //!
 //! Weights that stay in cache are better where they lie ([`super::conv`]): there the neighbors are the
 //! vectors, and results are written in longer pieces.
@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
-use super::gemm::{Left, Mat, Packed, Patch, Target, transpose8};
+use super::gemm::{Left, Mat, Packed, Patch, Target};
 use super::scratch::Scratch;
 use super::window::Window;
 use crate::pool::{self, Shared};
@@ -25,27 +25,14 @@ const OUTPUTS_MIN: usize = 16;
 const DEPTH_MIN: usize = 512;
 /// Bytes of a group's weights from which on it matters that they are read once, and in order.
 const LARGE: usize = 512 * 1024;
-/// Steps of a sum that take as long as writing it where it belongs.
-const TURN_STEPS: usize = 20;
-/// The hundredths of the time of the other way that are a gain.
-const GAIN: usize = 97;
-/// Steps of sums that are taken at a time: so much of a panel stays in cache for all positions.
-const STEPS: usize = 768;
 /// Elements that are laid out together for all threads.
 const TOGETHER: usize = 1 << 20;
 
 /// Whether a convolution is of the kind that is computed here.
 pub(crate) fn admits(c: &Conv) -> bool {
     let s = Shape::new(c);
-    if s.width < WIDTH_MIN || s.outputs < OUTPUTS_MIN {
-        return false;
-    }
-    let lanes = Packed::lanes();
-    // Steps of tiles with the positions as vectors, and with the channels; these are turned afterwards.
-    let straight = s.width.next_multiple_of(lanes) * s.outputs * s.depth;
-    let turned = s.width * s.outputs.next_multiple_of(lanes) * (s.depth + TURN_STEPS);
     let is_large = s.depth >= DEPTH_MIN && s.depth * s.outputs * size_of::<f32>() >= LARGE;
-    is_large || s.window.is_pointwise() && turned < straight / 100 * GAIN
+    !c.window.is_pointwise() && s.width >= WIDTH_MIN && s.outputs >= OUTPUTS_MIN && is_large
 }
 
 /// The weights `w[outputs, channels of a group, kernel…]` as [`forward`] takes them.
@@ -76,11 +63,7 @@ impl Shape<'_> {
     fn new(c: &Conv) -> Shape<'_> {
         let (window, channels) = (&c.window, c.channels / c.groups);
         let depth = channels * window.kernel_len();
-        // Single elements need not be cut by rows.
-        let (rows, width) = match window.is_pointwise() {
-            true => (1, window.output_len()),
-            false => (window.output[0] * window.output[1], window.output[2]),
-        };
+        let (rows, width) = (window.output[0] * window.output[1], window.output[2]);
         Shape { window, channels, outputs: c.out_channels / c.groups, depth, rows, width }
     }
     /// Lays out output row `row` of the planes `x`: its strips one after the other.
@@ -90,7 +73,7 @@ impl Shape<'_> {
             unsafe { lay_out(self.window, x, self.channels, row, &strip, to.add(strip.start * self.depth)) };
         }
     }
-    /// The positions of a strip, which does not cross the end of a row unless windows are single elements.
+    /// The positions of a strip, which does not cross the end of a row.
     fn strip(&self, i: usize) -> Range<usize> {
         let (each, row) = (self.strips_of_row(), i / self.strips_of_row());
         let within = self.width * (i % each) / each..self.width * (i % each + 1) / each;
@@ -119,53 +102,6 @@ impl Shape<'_> {
             }
         }
     }
-    /// The same for windows of one element, where they lie in `x`: some steps of all sums at a time, which are turned when
-    /// they are complete.
-    unsafe fn multiply_points(
-        &self,
-        u: &Packed,
-        g: usize,
-        panel: usize,
-        strips: Range<usize>,
-        x: *const f32,
-        y: *mut f32,
-    ) {
-        let (first, channels) = u.panel(panel);
-        let (plane, wide) = (self.rows * self.width, channels.next_multiple_of(Packed::lanes()));
-        let all = self.strip(strips.start).start..self.strip(strips.end - 1).end;
-        let sums = Scratch::<f32>::new(all.len() * wide);
-        let parts = self.depth.div_ceil(STEPS);
-        // SAFETY: the caller's promise; there is room for all positions.
-        unsafe {
-            for part in 0..parts {
-                let steps = self.depth * part / parts..self.depth * (part + 1) / parts;
-                for strip in strips.clone().map(|i| self.strip(i)) {
-                    let left = Left { p: x.add(steps.start * plane + strip.start), m: strip.len(), row: 0 };
-                    let to = sums.ptr().add((strip.start - all.start) * wide);
-                    u.multiply_steps(g, panel, steps.clone(), (left, plane), to);
-                }
-            }
-            turn(sums.ptr(), all.len(), wide, channels, y.add(first * plane + all.start), plane);
-        }
-    }
-}
-
-/// Writes sums `[positions, wide]` as `channels` rows, `plane` apart.
-unsafe fn turn(sums: *const f32, positions: usize, wide: usize, channels: usize, to: *mut f32, plane: usize) {
-    for (i, c) in (0..positions).step_by(8).flat_map(|i| (0..channels).step_by(8).map(move |c| (i, c))) {
-        let (m, n) = (8.min(positions - i), 8.min(channels - c));
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (from, to) = (sums.add(i * wide + c), to.add(c * plane + i));
-            if m == 8 && n == 8 {
-                transpose8(from, wide as isize, to, plane);
-                continue;
-            }
-            for (a, b) in (0..n).flat_map(|b| (0..m).map(move |a| (a, b))) {
-                *to.add(b * plane + a) = *from.add(a * wide + b);
-            }
-        }
-    }
 }
 
 /// `y` from `x` and weights from [`packed`]; `done` is called for parts that are complete.
@@ -177,9 +113,8 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, u: &Packed, y: *mut f32, d
     let each = s.width * s.depth;
     let (px, py) = (Shared::new(x.cast_mut()), Shared::new(y));
     let (size_in, plane) = (s.window.input_len(), s.rows * s.width);
-    let is_laid_out = !s.window.is_pointwise();
-    let high = if is_laid_out { (TOGETHER / each).clamp(1, s.rows) } else { s.rows };
-    let room = Scratch::<f32>::new(if is_laid_out { high * each } else { 0 });
+    let high = (TOGETHER / each).clamp(1, s.rows);
+    let room = Scratch::<f32>::new(high * each);
     let room = Shared::new(room.ptr());
     for (image, g) in (0..c.batch).flat_map(|image| (0..c.groups).map(move |g| (image, g))) {
         // The first planes of an image's group.
@@ -188,12 +123,10 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, u: &Packed, y: *mut f32, d
         let channel = image * c.out_channels + g * s.outputs;
         for first in (0..s.rows).step_by(high) {
             let count = high.min(s.rows - first);
-            if is_laid_out {
-                // SAFETY: the caller's promise; tasks have rows of their own.
-                pool::parallel_for(count, &|i| unsafe {
-                    s.lay_out(from.get(), first + i, room.get().add(i * each));
-                });
-            }
+            // SAFETY: the caller's promise; tasks have rows of their own.
+            pool::parallel_for(count, &|i| unsafe {
+                s.lay_out(from.get(), first + i, room.get().add(i * each));
+            });
             let strips = first * s.strips_of_row()..(first + count) * s.strips_of_row();
             // Two tasks a panel: they run at the same time, and divide evenly.
             pool::parallel_for(2 * u.panels(), &|task| {
@@ -205,11 +138,7 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, u: &Packed, y: *mut f32, d
                 // SAFETY: the caller's promise; tasks have positions or channels of their own.
                 unsafe {
                     let y = py.get().add(channel * plane);
-                    if is_laid_out {
-                        s.multiply(u, g, task / 2, own.clone(), (room.get().cast_const(), first * s.width), y);
-                    } else {
-                        s.multiply_points(u, g, task / 2, own.clone(), from.get().cast_const(), y);
-                    }
+                    s.multiply(u, g, task / 2, own.clone(), (room.get().cast_const(), first * s.width), y);
                 }
                 let (row, rows) = u.panel(task / 2);
                 let (col, end) = (s.strip(own.start).start, s.strip(own.end - 1).end);

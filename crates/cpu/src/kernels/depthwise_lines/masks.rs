@@ -1,7 +1,9 @@
 //! Planes that are read where they lie: vectors are loaded with masks, which leave out what is beyond the ends of a line.
 //! Nothing is copied between zeros, and nothing that was just written is read.
 
+use super::super::epilogue::{Epilogue, Row};
 use super::{LINES, Lines};
+use crate::pool::Shared;
 use crate::vmath::simd::Vector;
 
 /// Some neighboring outputs of a line: where the elements lie that their windows take, and which of them are inside.
@@ -10,6 +12,8 @@ struct Columns<V: Vector, const K: usize, const S: usize> {
     first: isize,
     /// With stride 1 for each tap, with stride 2 for each pair of taps: two vectors, whose elements are pulled apart.
     masks: [[V::M; 2]; K],
+    /// Whether the first of two vectors has all of them.
+    is_short: bool,
 }
 
 impl<V: Vector<E = f32>, const K: usize, const S: usize> Columns<V, K, S> {
@@ -31,12 +35,12 @@ impl<V: Vector<E = f32>, const K: usize, const S: usize> Columns<V, K, S> {
                 masks[i][half] = V::both(low.le(lanes), lanes.lt(high));
             }
         }
-        Columns { first, masks }
+        Columns { first, masks, is_short: s.from[1] as isize <= first + V::N as isize }
     }
 
     /// The elements that each tap of a row takes from a line.
     #[inline(always)]
-    unsafe fn load(&self, line: *const f32) -> [V; K] {
+    unsafe fn load<const SHORT: bool>(&self, line: *const f32) -> [V; K] {
         let (line, mut all) = (line.wrapping_offset(self.first), [V::zero(); K]);
         // SAFETY: the caller's promise; masks hold for elements of the line.
         unsafe {
@@ -48,7 +52,8 @@ impl<V: Vector<E = f32>, const K: usize, const S: usize> Columns<V, K, S> {
             }
             for k in (0..K).step_by(2) {
                 let (p, [low, high]) = (line.wrapping_add(k), self.masks[k / 2]);
-                let (a, b) = (V::load_where(p, low), V::load_where(p.wrapping_add(V::N), high));
+                let a = V::load_where(p, low);
+                let b = if SHORT { V::zero() } else { V::load_where(p.wrapping_add(V::N), high) };
                 all[k] = V::evens(a, b);
                 if k + 1 < K {
                     all[k + 1] = V::odds(a, b);
@@ -59,21 +64,28 @@ impl<V: Vector<E = f32>, const K: usize, const S: usize> Columns<V, K, S> {
     }
 }
 
-/// All outputs of a plane.
+/// All outputs of `count` planes, which are the rows of the epilogue from `row` on.
 ///
 /// # Safety
-/// The planes are there and apart, and vectors have masks.
+/// The planes and taps are there, the result is apart from them, and vectors have masks.
 #[inline(always)]
-pub(super) unsafe fn plane<V: Vector<E = f32>>(s: &Lines, x: *const f32, taps: &[f32], y: *mut f32) {
+pub(super) unsafe fn planes<V: Vector<E = f32>>(
+    s: &Lines,
+    count: usize,
+    x: *const f32,
+    taps: *const f32,
+    e: &Epilogue<Shared<u8>>,
+    row: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match (s.side, s.stride) {
-            (3, 1) => sums::<V, 3, 1>(s, x, taps, y),
-            (3, _) => sums::<V, 3, 2>(s, x, taps, y),
-            (5, 1) => sums::<V, 5, 1>(s, x, taps, y),
-            (5, _) => sums::<V, 5, 2>(s, x, taps, y),
-            (_, 1) => sums::<V, 7, 1>(s, x, taps, y),
-            (_, _) => sums::<V, 7, 2>(s, x, taps, y),
+            (3, 1) => sums::<V, 3, 1>(s, count, x, taps, e, row),
+            (3, _) => sums::<V, 3, 2>(s, count, x, taps, e, row),
+            (5, 1) => sums::<V, 5, 1>(s, count, x, taps, e, row),
+            (5, _) => sums::<V, 5, 2>(s, count, x, taps, e, row),
+            (_, 1) => sums::<V, 7, 1>(s, count, x, taps, e, row),
+            (_, _) => sums::<V, 7, 2>(s, count, x, taps, e, row),
         }
     }
 }
@@ -82,42 +94,68 @@ pub(super) unsafe fn plane<V: Vector<E = f32>>(s: &Lines, x: *const f32, taps: &
 #[inline(always)]
 unsafe fn sums<V: Vector<E = f32>, const K: usize, const S: usize>(
     s: &Lines,
+    count: usize,
     x: *const f32,
-    taps: &[f32],
-    y: *mut f32,
+    taps: *const f32,
+    e: &Epilogue<Shared<u8>>,
+    row: usize,
 ) {
-    let mut all = [[V::zero(); K]; K];
-    for (tap, &x) in all.as_flattened_mut().iter_mut().zip(taps) {
-        *tap = V::splat(x);
-    }
+    let size = s.from[0] * s.from[1];
     for col in (0..s.to[1]).step_by(V::N) {
         let columns = Columns::<V, K, S>::new(s, col);
-        // SAFETY: the caller's promise.
-        unsafe {
-            if s.to[0] < LINES {
-                for line in 0..s.to[0] {
-                    lines::<V, K, S, 1>(s, &columns, &all, x, (line, col), y);
+        for i in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (x, taps) = (x.add(i * size), s.taps::<V, K>(taps.add(i * K * K)));
+                let to = e.row::<V>(row + i);
+                if S > 1 && columns.is_short {
+                    each_line::<V, K, S, true>(s, &columns, &taps, x, col, &to);
+                } else {
+                    each_line::<V, K, S, false>(s, &columns, &taps, x, col, &to);
                 }
-                continue;
-            }
-            // The last lines are summed with some before them once more.
-            let last = s.to[0] - LINES;
-            for line in (0..s.to[0]).step_by(LINES) {
-                lines::<V, K, S, LINES>(s, &columns, &all, x, (line.min(last), col), y);
             }
         }
     }
 }
 
-/// `L` lines of outputs from a line and column on: every vector of the input is read once for all of them.
+/// Some columns of all lines of outputs; `SHORT`: as [`Columns::is_short`].
 #[inline(always)]
-unsafe fn lines<V: Vector<E = f32>, const K: usize, const S: usize, const L: usize>(
+unsafe fn each_line<V: Vector<E = f32>, const K: usize, const S: usize, const SHORT: bool>(
+    s: &Lines,
+    columns: &Columns<V, K, S>,
+    taps: &[[V; K]; K],
+    x: *const f32,
+    col: usize,
+    to: &Row<V>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if s.to[0] < LINES {
+            for line in 0..s.to[0] {
+                lines::<V, K, S, 1, SHORT>(s, columns, taps, x, (line, col), 0, to);
+            }
+            return;
+        }
+        // The last lines are summed with some before them once more, which are finished already.
+        let last = s.to[0] - LINES;
+        for line in (0..s.to[0]).step_by(LINES) {
+            let first = line.min(last);
+            lines::<V, K, S, LINES, SHORT>(s, columns, taps, x, (first, col), line - first, to);
+        }
+    }
+}
+
+/// `L` lines of outputs from a line and column on, without the first `done`: every vector of the input is read once for
+/// all of them.
+#[inline(always)]
+unsafe fn lines<V: Vector<E = f32>, const K: usize, const S: usize, const L: usize, const SHORT: bool>(
     s: &Lines,
     columns: &Columns<V, K, S>,
     taps: &[[V; K]; K],
     x: *const f32,
     (line, col): (usize, usize),
-    y: *mut f32,
+    done: usize,
+    to: &Row<V>,
 ) {
     let mut acc = [V::zero(); L];
     // Every line of the input that the outputs take, each written out so that no sum is indexed by a variable.
@@ -126,7 +164,7 @@ unsafe fn lines<V: Vector<E = f32>, const K: usize, const S: usize, const L: usi
             let at = (line * S + $r).wrapping_sub(s.pad[0]);
             if at < s.from[0] {
                 // SAFETY: a line of the plane.
-                let row = unsafe { columns.load(x.add(at * s.from[1])) };
+                let row = unsafe { columns.load::<SHORT>(x.add(at * s.from[1])) };
                 for l in 0..L {
                     if $r >= l * S && $r - l * S < K {
                         for kx in 0..K {
@@ -140,7 +178,9 @@ unsafe fn lines<V: Vector<E = f32>, const K: usize, const S: usize, const L: usi
     lines!(0 1 2 3 4 5 6 7 8 9 10 11 12);
     let n = V::N.min(s.to[1] - col);
     for l in 0..L {
-        // SAFETY: lines and columns of the plane.
-        unsafe { acc[l].store_n(y.add((line + l) * s.to[1] + col), n) };
+        if l >= done {
+            // SAFETY: lines and columns of the plane.
+            unsafe { to.put(acc[l], (line + l) * s.to[1] + col, n) };
+        }
     }
 }

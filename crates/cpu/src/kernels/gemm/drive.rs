@@ -345,7 +345,6 @@ impl<S: Multiply> Oriented<S> {
             alpha: self.alpha,
             left,
             left_row,
-            left_step: 0,
             right: Panels { p: std::ptr::null(), row: 0 },
             c: self.c.wrapping_offset(part.i as isize * self.c_row + part.j as isize * self.c_col),
             c_row: self.c_row,

@@ -277,8 +277,6 @@ pub(crate) struct Sweep<E> {
     pub left: *const E,
     /// Elements between rows where A lies as it is, along `k`; 0: packed in strips.
     pub left_row: isize,
-    /// Elements between steps of `k` of a single strip that lies in a wider matrix; 0: as many as it has rows.
-    pub left_step: usize,
     pub right: Panels<E>,
     pub c: *mut E,
     pub c_row: isize,
@@ -350,8 +348,7 @@ unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize
     // SAFETY: the caller's promise.
     unsafe {
         let a = if q.left_row == 0 {
-            let step = if q.left_step == 0 { rows } else { q.left_step };
-            Rows { p: q.left.add(i * q.k), row: 1, col: step as isize }
+            Rows { p: q.left.add(i * q.k), row: 1, col: rows as isize }
         } else {
             Rows { p: q.left.offset(i as isize * q.left_row), row: q.left_row, col: 1 }
         };

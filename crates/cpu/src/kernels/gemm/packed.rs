@@ -8,7 +8,6 @@ use super::micro::{Ahead, Panels, Sweep, panel_at, panel_count};
 use super::{BESIDE, Mat};
 use crate::pool::{self, Shared};
 use ir::Bytes;
-use std::ops::Range;
 
 /// Some matrices of one size as panels, each read from its first byte to its last.
 pub struct Packed {
@@ -70,11 +69,6 @@ impl Packed {
         f32::tile().1
     }
 
-    /// Lanes of a vector, on this machine.
-    pub(crate) fn lanes() -> usize {
-        f32::tile().0
-    }
-
     /// How many panels a matrix has.
     pub(crate) fn panels(&self) -> usize {
         panel_count(self.n.div_ceil(self.lanes))
@@ -105,70 +99,28 @@ impl Packed {
             let p = self.room.as_slice().as_ptr().cast::<f32>().add(self.offset(i, j));
             let next = p.wrapping_add(n.next_multiple_of(self.lanes) * self.k).cast();
             let ahead = (panel + 1 < self.panels()).then(|| Ahead { step: 64, ..Ahead::nothing(next) });
-            let target = Target { p: target.p.offset(j as isize * target.col), ..target };
-            self.sweep(p, self.k, n, left, 0, target, false, ahead);
+            let c = target.p.offset(j as isize * target.col);
+            assert!(self.lanes == f32::tile().0, "weights were packed for another instruction set");
+            let q = Sweep {
+                m: left.m,
+                n,
+                k: self.k,
+                alpha: 1.0,
+                left: left.p,
+                left_row: left.row,
+                right: Panels { p, row: 0 },
+                c,
+                c_row: target.row,
+                c_col: target.col,
+                add: false,
+                strips_first: false,
+                left_ahead: false,
+                ahead,
+                beside: [std::ptr::null(); BESIDE],
+                keep: std::ptr::null_mut(),
+                pairs: false,
+            };
+            f32::sweep(&SweepOf(q));
         }
-    }
-
-    /// Adds to (or, with the first steps, writes) `target` the product of steps `k` of a strip with a panel of matrix
-    /// `i`. The strip begins at step `k.start`, its steps are `step` elements apart; rows of the target have the whole
-    /// width of the panel.
-    ///
-    /// # Safety
-    /// As for [`Packed::multiply`]; the target has room for whole vectors.
-    pub(crate) unsafe fn multiply_steps(
-        &self,
-        i: usize,
-        panel: usize,
-        k: Range<usize>,
-        (left, step): (Left, usize),
-        target: *mut f32,
-    ) {
-        debug_assert!(left.row == 0 && left.m <= Packed::strip() && k.end <= self.k);
-        let (j, n) = self.panel(panel);
-        let width = n.next_multiple_of(self.lanes);
-        // SAFETY: panels lie inside the room; the rest is the caller's promise.
-        unsafe {
-            let p = self.room.as_slice().as_ptr().cast::<f32>().add(self.offset(i, j) + k.start * width);
-            let to = Target { p: target, row: width as isize, col: 1 };
-            self.sweep(p, k.len(), width, left, step, to, k.start > 0, None);
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of one sweep")]
-    unsafe fn sweep(
-        &self,
-        panel: *const f32,
-        k: usize,
-        n: usize,
-        left: Left,
-        left_step: usize,
-        target: Target,
-        add: bool,
-        ahead: Option<Ahead>,
-    ) {
-        assert!(self.lanes == f32::tile().0, "weights were packed for another instruction set");
-        let q = Sweep {
-            m: left.m,
-            n,
-            k,
-            alpha: 1.0,
-            left: left.p,
-            left_row: left.row,
-            left_step,
-            right: Panels { p: panel, row: 0 },
-            c: target.p,
-            c_row: target.row,
-            c_col: target.col,
-            add,
-            strips_first: false,
-            left_ahead: false,
-            ahead,
-            beside: [std::ptr::null(); BESIDE],
-            keep: std::ptr::null_mut(),
-            pairs: false,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { f32::sweep(&SweepOf(q)) };
     }
 }
