@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import onnx
+import onnx.version_converter
 import torch
 import torchvision
 from bench_onnx import quantized
@@ -64,6 +65,9 @@ def fixed(package: str, file: str, sizes: dict[str, tuple[int, ...]], path: Path
     for value in model.graph.input:
         for dim, n in zip(value.type.tensor_type.shape.dim, sizes.get(value.name, ())):
             dim.dim_value = n
+    # Scales for each channel need opset 13.
+    if next(o.version for o in model.opset_import if not o.domain) < 13:
+        model = onnx.version_converter.convert_version(model, 13)
     onnx.save(model, path)
     return True
 
