@@ -27,6 +27,8 @@ pub trait Peers: Any + Send + Sync {
     fn start(&self, job: Job) -> Box<dyn Pending> {
         Box::new(Done(Some(job())))
     }
+    /// Gives up: what was started ends with an error, here and on the other ranks, and nothing more is exchanged.
+    fn abandon(&self) {}
     /// How devices exchange without the host; `None` if they do not.
     fn devices(&self) -> Result<Option<&dyn DevicePeers>> {
         Ok(None)

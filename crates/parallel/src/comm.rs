@@ -4,12 +4,13 @@ use crate::group::Members;
 use crate::status::{Counters, failed, kind, lock};
 use crate::under_way::UnderWay;
 use dist::collective::{
-    Backend, Communicator, Element, Group, JoinOptions, Mesh, MeshCommunicator, Operation, Signature,
+    Backend, Closer, Communicator, Element, Group, JoinOptions, Mesh, MeshCommunicator, Operation, Signature,
 };
 use dist::launch::{WorkerConfig, listen_toward};
 use dist::{Member, collective};
 use ir::{Job, Pending};
 use nn::parallel::setting;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tensor::{DType, Error, Result};
@@ -19,11 +20,18 @@ const BACKEND: &str = "TALWEG_COLLECTIVES";
 /// How long a call waits if `TALWEG_TIMEOUT` does not say so.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Why nothing is exchanged any more.
+const ABANDONED: &str = "a step of this rank failed, and the other ranks do not know which values it still has";
+
 /// What joins this process, or one of its threads, to other ranks.
 pub(crate) struct Comm {
     pub rank: usize,
     pub world: usize,
     state: Mutex<State>,
+    /// Ends what is under way.
+    closer: Mutex<Option<Closer>>,
+    /// Whether this rank has given up.
+    is_abandoned: AtomicBool,
     counters: Arc<Counters>,
     /// Exchanges that go on while the process computes.
     under_way: UnderWay,
@@ -49,8 +57,9 @@ pub(crate) fn timeout() -> Result<Duration> {
 
 impl Comm {
     fn new(rank: usize, world: usize, state: State, counters: Arc<Counters>) -> Arc<Comm> {
-        let (under_way, groups) = (UnderWay::default(), Mutex::default());
-        Arc::new(Comm { rank, world, state: Mutex::new(state), counters, under_way, groups })
+        let (under_way, groups, closer) = (UnderWay::default(), Mutex::default(), Mutex::default());
+        let (state, is_abandoned) = (Mutex::new(state), AtomicBool::default());
+        Arc::new(Comm { rank, world, state, closer, is_abandoned, counters, under_way, groups })
     }
     /// That of a process alone.
     pub fn alone() -> Arc<Comm> {
@@ -84,6 +93,14 @@ impl Comm {
         self.under_way.start(job)
     }
 
+    /// Ends what is under way, here and on the other ranks; nothing more is exchanged.
+    pub fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+        if let Some(close) = &*lock(&self.closer) {
+            close();
+        }
+    }
+
     /// Runs one collective, after those that are under way.
     pub fn run<T>(
         &self,
@@ -96,16 +113,23 @@ impl Comm {
         let mut state = lock(&self.state);
         if let State::New(join) = &mut *state {
             let join = join.take().ok_or_else(|| Error::bug("a single process has no peers to exchange with"))?;
-            *state = match join() {
-                Ok(c) => State::Ready(c),
-                Err(e) => State::Failed(e.to_string()),
-            };
+            *state = join().map_or_else(|e| State::Failed(e.to_string()), State::Ready);
         }
         let communicator = match &mut *state {
             State::Ready(c) => c,
             State::Failed(e) => return Err(failed(dist::Error::Lost(format!("no more collectives after: {e}")))),
             State::New(_) => return Err(Error::bug("joined above")),
         };
+        {
+            let mut closer = lock(&self.closer);
+            if closer.is_none() {
+                *closer = communicator.closer().map_err(failed)?;
+            }
+        }
+        if self.is_abandoned.load(Ordering::Acquire) {
+            *state = State::Failed(ABANDONED.to_string());
+            return Err(failed(dist::Error::Lost(ABANDONED.to_string())));
+        }
         let operation = Operation { group, signature, element, deadline: Instant::now() + timeout()? };
         self.counters.collective(|| f(&mut **communicator, &operation)).map_err(|e| {
             let kind = kind(&e);

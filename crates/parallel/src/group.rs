@@ -238,6 +238,11 @@ impl Peers for Members {
         // Alone there is nothing to wait for.
         if self.group.size() > 1 { self.comm.start(job) } else { Alone.start(job) }
     }
+    fn abandon(&self) {
+        if self.group.size() > 1 {
+            self.comm.abandon();
+        }
+    }
     fn devices(&self) -> Result<Option<&dyn DevicePeers>> {
         Ok(if comm::backend()? == Backend::Nccl { Some(self) } else { None })
     }

@@ -5,8 +5,10 @@ mod models;
 use cpu as _;
 use models::{BATCH, End, Gpt, LENGTH, Sizes, WORDS, gpt, on_mesh, train_of, weights};
 use nn::optim::{Adam, Optimizer};
-use nn::{Layer, Linear, Module};
+use nn::{Embedding, Layer, Linear, Module};
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 use talweg_parallel::{Job, mesh_in_process};
 use tensor::{Mesh, Plan, Result, Tensor, jit, manual_seed, with_mesh};
 
@@ -129,17 +131,32 @@ fn pipelines_with_zero_end_with_the_bits_of_accumulation() {
     }
 }
 
-/// The most microbatches that each rank held.
-fn held(mesh: &str, schedule: &str, micros: usize) -> Vec<usize> {
-    let scopes =
-        mesh_in_process(&Mesh::parse(mesh).unwrap(), &plan(&format!("microbatches: {micros}\nschedule: {schedule}")));
+/// What each rank says of its step.
+fn seen<T: Send + 'static>(mesh: &str, text: &str, layers: usize, see: fn(&dyn models::Step) -> T) -> Vec<T> {
+    let scopes = mesh_in_process(&Mesh::parse(mesh).unwrap(), &plan(text)).unwrap();
     let run = |scope| {
         thread::spawn(move || {
-            Job::alone().scope(|| with_mesh(scope, || models::train(4, 2, 0.0, None, |step| step.held()).unwrap().1))
+            Job::alone().scope(|| with_mesh(scope, || models::train(layers, 2, 0.0, None, see).unwrap().1))
         })
     };
-    let threads: Vec<_> = scopes.unwrap().into_iter().map(run).collect();
+    let threads: Vec<_> = scopes.into_iter().map(run).collect();
     threads.into_iter().map(|t| t.join().unwrap()).collect()
+}
+
+/// The most microbatches that each rank held.
+fn held(mesh: &str, schedule: &str, micros: usize) -> Vec<usize> {
+    seen(mesh, &format!("microbatches: {micros}\nschedule: {schedule}"), 4, |step| step.held())
+}
+
+#[test]
+fn activations_are_differentiated_forward_and_variables_updated_in_place() {
+    for text in seen("pipe=2", "microbatches: 4", 2, |step| step.explain()) {
+        let activations: Vec<&str> = text.lines().filter(|l| l.contains(" erf ")).collect();
+        assert!(activations.len() == 1 && activations[0].contains(" exp "), "of one block a rank: {text}");
+        let end = text.lines().rfind(|l| l.starts_with("given ")).unwrap();
+        let bytes = |before: &str| end.split_once(before).unwrap().1.split(' ').next().unwrap();
+        assert_eq!(bytes("results "), bytes("unshared inputs: "), "{end}");
+    }
 }
 
 #[test]
@@ -203,6 +220,39 @@ fn statistics_of_the_batch_are_refused_with_their_line() {
         let e = t.join().unwrap();
         assert!(e.contains("of the whole batch") && e.contains("pipeline.rs"), "{e}");
     }
+}
+
+/// Both ranks end at once, not when they have waited long enough.
+#[test]
+fn an_error_in_one_microbatch_ends_the_step_on_every_rank() {
+    let scopes = mesh_in_process(&Mesh::parse("pipe=2").unwrap(), &plan("microbatches: 4")).unwrap();
+    let (said, heard) = channel();
+    for (rank, scope) in scopes.iter().cloned().enumerate() {
+        let said = said.clone();
+        let run = move || {
+            let (table, last) = (Embedding::new(5, 4).unwrap(), Linear::new(4, 3).unwrap());
+            let all = [table.parameters(), last.parameters()].concat();
+            let optimizer = Optimizer::new(Adam::default(), all.as_slice()).unwrap();
+            let step = jit(|a: &[Tensor]| {
+                let loss = last.forward(&table.forward(&a[0])).square().mean(..);
+                loss.backward()?;
+                optimizer.step()?;
+                Ok(vec![loss])
+            });
+            let words = |third: i64| Tensor::new([4, 2], &[0i64, 1, 2, 3, 4, third, 1, 2]);
+            step.call(&[&words(0)]).unwrap();
+            let errors = [9, 0].map(|third| step.call(&[&words(third)]).err().unwrap().to_string());
+            said.send((rank, errors)).unwrap();
+        };
+        thread::spawn(|| Job::alone().scope(|| with_mesh(scope, run)));
+    }
+    let next = || heard.recv_timeout(Duration::from_secs(60)).expect("a rank waits");
+    let mut all = [next(), next()];
+    all.sort();
+    let [[why, again], [lost, too]] = all.map(|a| a.1);
+    assert!(why.contains('9') && again.contains("a step of this rank failed"), "{why}; {again}");
+    assert!([&lost, &too].iter().all(|e| e.contains("lost") || e.contains("gone")), "{lost}; {too}");
+    drop(scopes);
 }
 
 #[test]

@@ -195,19 +195,14 @@ impl Bound {
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
-        let mut lent = if calls_back(&graph) { Vec::new() } else { lent(&inputs, &assigned) };
+        let lent = if calls_back(&graph) { Vec::new() } else { lent(&inputs, &assigned) };
         graph.updates = lent.iter().map(|&(k, a)| (k as u32, (fetches.len() + a) as u32)).collect();
         graph.updates.sort_unstable();
         let sharding = match current_mesh()? {
             None => None,
             Some(scope) => {
                 let roles: Vec<Role> = inputs.iter().map(role).collect();
-                let sharding = Sharding::new(scope, &graph, &roles, engine)?;
-                if sharding.pipeline.is_some() {
-                    // Stages read parameters until the last microbatch: new values replace them.
-                    lent.clear();
-                }
-                Some(sharding)
+                Some(Sharding::new(scope, &graph, &roles, engine)?)
             }
         };
         let placing = Placing::new(from, &graph, &inputs, engine, sharding.is_some())?;
@@ -216,7 +211,9 @@ impl Bound {
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
-        let has_effects = has_effects(sharding.as_ref().map_or(&graph, |s| &s.local));
+        // The sends of a pipeline are no ops.
+        let is_pipeline = sharding.as_ref().is_some_and(|s| s.pipeline.is_some());
+        let has_effects = is_pipeline || has_effects(sharding.as_ref().map_or(&graph, |s| &s.local));
         let graph = Arc::new(graph);
         let bound = Bound {
             graph,
@@ -311,12 +308,6 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
-        if let Some((s, p)) = self.sharding.as_ref().and_then(|s| Some((s, s.pipeline.as_ref()?))) {
-            s.cut(&mut inputs)?;
-            let mut results = p.run(self.engine.of(&inputs)?, s.exchange(), inputs)?;
-            s.join(&mut results);
-            return Ok(self.stored(results));
-        }
         if self.placing.is_some() {
             return self.attempt_placed(inputs);
         }
@@ -326,6 +317,12 @@ impl Bound {
         if let Some(s) = sharding {
             self.lend(&mut loan);
             s.cut(&mut loan.inputs)?;
+            if let Some(p) = &s.pipeline {
+                let mut results = p.run(self.engine.of(&loan.inputs)?, s.exchange(), &mut loan.inputs)?;
+                s.join(&mut results);
+                self.give_back(&mut loan, &mut results);
+                return Ok(self.stored(results));
+            }
         }
         let Placed { program, captured, .. } = self.program(&loan.inputs)?;
         captured.iter().for_each(|(k, b)| loan.inputs[*k] = b.clone());

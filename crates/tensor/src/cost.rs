@@ -6,7 +6,7 @@ use crate::plan::Pipe;
 use crate::rehearse;
 use ir::{Error, Graph, Result};
 use ops::collective;
-use passes::stage::{Part, Pass, Staged};
+use passes::stage::{Part, Pass, RankPrograms, Staged};
 use runtime::{Engine, MemoryUse, Program, RegionWork};
 use rustc_hash::FxHashMap;
 use sim::{Action, Bits, Cluster, Exchange, Part as Phase, Region};
@@ -162,15 +162,21 @@ impl<'a> Costs<'a> {
         staged: Arc<Staged>,
         pipe: Pipe,
         (stride, ranks): (usize, usize),
+        (exchange, is_meanwhile): (&dyn passes::partition::Exchange, bool),
         state: &dyn Fn(&[Option<usize>], usize) -> f64,
     ) -> Result<Estimate> {
+        let own = |r| Pipeline::new(staged.clone(), pipe, r, vec![None; pipe.ranks], is_meanwhile);
+        let pipelines: Vec<Pipeline> = (0..pipe.ranks).map(own).collect::<Result<_>>()?;
         let mut parts: FxHashMap<(usize, Pass), Cost> = FxHashMap::default();
-        for (key, part) in staged.ranks.iter().flat_map(|r| &r.during) {
+        for (r, (key, part)) in
+            staged.ranks.iter().enumerate().flat_map(|(r, own)| own.during.iter().map(move |p| (r, p)))
+        {
             let mut cost = self.of(&part.graph)?;
-            let sums = staged.gathered.iter().filter(|g| g.stage == key.0 && part.outputs.contains(&g.of));
-            let added: usize = sums.map(|g| staged.graph.ty(g.of).bytes()).sum();
-            // The sum so far is read; the next is written in the place of the term.
-            cost.seconds += self.cluster.stream_s(added as f64);
+            if let Some(adding) = pipelines[r].adding_graph(*key, exchange)? {
+                let arena = cost.memory.arena;
+                cost = self.of(&adding)?;
+                cost.memory.arena = cost.memory.arena.max(arena);
+            }
             let passed = staged.passed.iter().filter(|p| (p.stage, p.pass) == *key);
             for p in passed {
                 let bytes = staged.graph.ty(p.value).bytes() as f64;
@@ -206,7 +212,7 @@ impl<'a> Costs<'a> {
             let once = std::iter::once(&staged.ranks[rank].before).chain(&staged.ranks[rank].after);
             let once = once.map(|p| self.of(&p.graph).map(|c| c.sent)).sum::<Result<f64>>()?;
             e.sent_bytes = e.sent_bytes.max(own + once);
-            let bytes = self.bytes(&staged, pipe, rank, &parts)?;
+            let bytes = self.bytes(&pipelines[rank], &staged.ranks[rank], &parts)?;
             if bytes > e.bytes {
                 (e.bytes, e.state_bytes) = (bytes, state(&staged.owners, rank));
             }
@@ -235,23 +241,15 @@ impl<'a> Costs<'a> {
     }
 
     /// The most bytes that a rank of a pipeline has at once.
-    fn bytes(
-        &self,
-        staged: &Arc<Staged>,
-        pipe: Pipe,
-        rank: usize,
-        parts: &FxHashMap<(usize, Pass), Cost>,
-    ) -> Result<f64> {
-        let pairs = vec![None; pipe.ranks];
-        let p = Pipeline::new(staged.clone(), pipe, rank, pairs, false)?;
+    fn bytes(&self, pipeline: &Pipeline, own: &RankPrograms, parts: &FxHashMap<(usize, Pass), Cost>) -> Result<f64> {
         let arena = |key: (usize, Pass)| parts.get(&key).map_or(0, |c| c.memory.arena);
         let mut after = (0, 0);
-        for part in &staged.ranks[rank].after {
+        for part in &own.after {
             let m = self.of(&part.graph)?.memory;
-            after = (after.0 + m.results, after.1.max(m.arena));
+            after = (after.0 + m.results - m.in_place, after.1.max(m.arena));
         }
-        let before = self.of(&staged.ranks[rank].before.graph)?.memory;
-        Ok(p.planned_bytes(before.results, &arena, after) as f64)
+        let before = self.of(&own.before.graph)?.memory;
+        Ok(pipeline.planned_bytes(before.results, &arena, after) as f64)
     }
 }
 

@@ -344,6 +344,9 @@ impl Sharding {
         if storage::<Spread>(&left).is_some() {
             return Some(left);
         }
+        if !self.is_mine(*owner) {
+            return Some(self.joined(Buffer::Host(Literal::nothing()), ty, spec, *owner));
+        }
         let part = spec.local(&ty.shape, &self.scope.mesh, self.scope.rank);
         let is_gone = matches!(&left, Buffer::Host(l) if *l.shape() != part);
         (!is_gone).then(|| self.joined(left, ty, spec, *owner))

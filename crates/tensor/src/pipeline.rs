@@ -4,6 +4,8 @@
 //! Each rank sends and receives in that order, so that no two ranks wait for each other, whatever links can buffer. A
 //! thread of the process does so while the parts run, unless the plan wants no overlap.
 
+mod bytes;
+
 use crate::plan::Pipe;
 use ir::{Buffer, Error, Graph, Layout, Literal, Pending, Result, Site, Slot, Type};
 use ops::collective::{Arriving, Ranks};
@@ -11,7 +13,7 @@ use parking_lot::Mutex;
 use passes::partition::Exchange;
 use passes::partition::time::Mark;
 use passes::stage::{Gathered, Part, Pass, RankPrograms, Source, Staged};
-use runtime::{Engine, Program, Revision};
+use runtime::{Engine, Program, Revision, trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sim::{Kind, Part as Phase, Schedule};
 use std::collections::VecDeque;
@@ -78,11 +80,15 @@ impl Value {
     fn get(&mut self) -> Result<Buffer> {
         if let Value::Arriving(waiting) = self {
             let waiting = waiting.take().ok_or_else(|| Error::bug("a value that did not arrive is used"))?;
-            *self = Value::Here(Buffer::Host(waiting.wait()?));
+            *self = Value::Here(Buffer::Host(timed(waits, || waiting.wait())?));
         }
         let Value::Here(b) = self else { return Err(Error::bug("it arrived above")) };
         Ok(b.clone())
     }
+}
+
+fn waits() -> String {
+    "wait".to_string()
 }
 
 fn pass_of(part: Phase) -> Pass {
@@ -183,6 +189,11 @@ impl Pipeline {
         let is_joined = |g: &Gathered| g.of == s && matches!(g.mark, Mark::Join(_));
         self.uses.contains_key(&(s, stage)) || self.gathered[&(stage, pass)].iter().any(is_joined)
     }
+    /// What a part of this rank runs as in all microbatches but the first, if it adds to sums.
+    pub fn adding_graph(&self, key: (usize, Pass), exchange: &dyn Exchange) -> Result<Option<Graph>> {
+        let adds = self.pipe.micros > 1 && self.gathered[&key].iter().any(|g| matches!(g.mark, Mark::Sum(_)));
+        adds.then(|| self.adding(&self.own().during[&key], key, exchange).map(|a| a.0)).transpose()
+    }
     /// A part that takes the sums so far behind its inputs, and gives the next sums, in the same memory, behind what else
     /// is needed of it.
     fn adding(&self, part: &Part, key: (usize, Pass), exchange: &dyn Exchange) -> Result<(Graph, Vec<Slot>)> {
@@ -206,29 +217,49 @@ impl Pipeline {
         Ok((g, answers))
     }
 
-    /// One step: from the inputs of the graph to its outputs. What this rank does not store is empty.
-    pub fn run(&self, engine: &Engine, exchange: &dyn Exchange, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
+    /// One step: from the inputs of the graph to its outputs. What this rank does not store is empty. Variables without
+    /// other owners are updated where they are; if the step fails before, they are as they were.
+    pub fn run(&self, engine: &Engine, exchange: &dyn Exchange, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
         let programs = self.programs(engine, exchange)?;
-        let graph = &self.staged.graph;
+        let input = |k: usize| Slot::new(self.staged.graph.inputs[k] as usize, 0);
         let mut once: FxHashMap<Slot, Buffer> = FxHashMap::default();
-        for (k, b) in inputs.into_iter().enumerate() {
+        for (k, b) in inputs.iter_mut().enumerate() {
             let is_here = self.staged.owners[k].is_none_or(|o| o == self.rank);
             if self.needs(k) && is_here {
-                once.insert(Slot::new(graph.inputs[k] as usize, 0), b);
+                once.insert(input(k), std::mem::replace(b, nothing()));
             }
         }
-        self.pass_once(0, &mut once)?;
-        run_once(&self.own().before, &programs.before, &mut once)?;
-        self.microbatches(&programs, &mut once)?;
+        let done = self.step(&programs, &mut once);
+        if done.is_err() {
+            for (k, b) in inputs.iter_mut().enumerate() {
+                if let Some(left) = once.remove(&input(k)) {
+                    *b = left;
+                }
+            }
+            // The others wait for what this rank does not send any more.
+            self.pairs.iter().flatten().for_each(|pair| pair.0.0.abandon());
+        }
+        done
+    }
+    fn step(&self, programs: &Programs, once: &mut FxHashMap<Slot, Buffer>) -> Result<Vec<Buffer>> {
+        self.pass_once(0, once)?;
+        run_once(&self.own().before, &programs.before, once, |_| false)?;
+        self.microbatches(programs, once)?;
         let levels = self.staged.passed_once.iter().map(|p| p.level).max().unwrap_or(0);
         for level in 0..levels.max(programs.after.len()) {
             if let Some(program) = programs.after.get(level) {
-                run_once(&self.own().after[level], program, &mut once)?;
+                run_once(&self.own().after[level], program, once, |s| self.is_over(s, level))?;
             }
-            self.pass_once(level + 1, &mut once)?;
+            self.pass_once(level + 1, once)?;
         }
-        let nothing = || Buffer::Host(Literal::nothing());
-        Ok(graph.outputs.iter().map(|s| once.get(s).cloned().unwrap_or_else(nothing)).collect())
+        let outputs = &self.staged.graph.outputs;
+        Ok(outputs.iter().map(|s| once.get(s).cloned().unwrap_or_else(nothing)).collect())
+    }
+    /// Whether nothing needs a value any more once a part of the end has run.
+    fn is_over(&self, s: Slot, level: usize) -> bool {
+        let is_read = self.own().after.iter().skip(level + 1).any(|p| p.inputs.contains(&Source::Once(s)));
+        let is_passed = self.staged.passed_once.iter().any(|p| p.value == s && p.from == self.rank && p.level > level);
+        !is_read && !is_passed && !self.staged.graph.outputs.contains(&s)
     }
 
     fn microbatches(&self, programs: &Programs, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
@@ -244,7 +275,7 @@ impl Pipeline {
                     if self.is_meanwhile {
                         // Ranks that are much faster than the next do not fill their memory.
                         while sent.front().is_some_and(|(earlier, _)| earlier + 1 < micro) {
-                            sent.pop_front().map_or(Ok(()), |(_, mut pending)| pending.wait())?;
+                            sent.pop_front().map_or(Ok(()), |(_, mut pending)| timed(waits, || pending.wait()))?;
                         }
                         let pair = self.pair(p.to)?;
                         sent.push_back((micro, pair.begin_send(value.read()?, 1 - pair.rank())));
@@ -286,15 +317,16 @@ impl Pipeline {
                     }
                     *count += 1;
                     let gathered = &self.gathered[&(stage, pass)];
+                    let name = || format!("{pass:?} of microbatch {micro} in stage {stage}").to_lowercase();
                     let given: FxHashMap<Slot, Buffer> = match programs.adding.get(&(stage, pass)) {
                         Some((program, answers)) if micro > 0 => {
                             inputs.append(so_far);
-                            let mut outputs = program.run(&mut inputs)?;
+                            let mut outputs = timed(name, || program.run(&mut inputs))?;
                             *so_far = outputs.split_off(answers.len());
                             answers.iter().copied().zip(outputs).collect()
                         }
                         _ => {
-                            let outputs = programs.during[&(stage, pass)].run(&mut inputs)?;
+                            let outputs = timed(name, || programs.during[&(stage, pass)].run(&mut inputs))?;
                             let mut given: FxHashMap<Slot, Buffer> =
                                 part.outputs.iter().copied().zip(outputs).collect();
                             for g in gathered.iter().filter(|g| matches!(g.mark, Mark::Sum(_))) {
@@ -317,7 +349,7 @@ impl Pipeline {
             let now = held.iter().filter(|h| !h.is_empty()).count();
             self.peak.fetch_max(now, Ordering::Relaxed);
         }
-        sent.into_iter().try_for_each(|(_, mut pending)| pending.wait())?;
+        sent.into_iter().try_for_each(|(_, mut pending)| timed(waits, || pending.wait()))?;
         for (key, (_, values)) in sums {
             let sums = self.gathered[&key].iter().filter(|g| matches!(g.mark, Mark::Sum(_)));
             once.extend(sums.map(|g| g.into).zip(values));
@@ -353,6 +385,11 @@ impl Pipeline {
         let whole = whole.read()?;
         let strides = whole.shape().strides();
         let offset = micro * ty.shape[dim] * strides[dim] as usize;
+        if ty.shape[..dim].iter().all(|n| *n == 1) {
+            let size = ty.dtype.size();
+            let bytes = &whole.bytes()[offset * size..][..ty.bytes()];
+            return Ok(Buffer::Host(Literal::from_bytes(ty.dtype, ty.shape.clone(), bytes)?));
+        }
         Ok(Buffer::Host(whole.gather(&Layout { shape: ty.shape.clone(), strides, offset })))
     }
 
@@ -370,71 +407,13 @@ impl Pipeline {
     fn pass_once(&self, level: usize, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
         for p in self.staged.passed_once.iter().filter(|p| p.level == level) {
             if p.from == self.rank {
-                self.send(known(once, p.value)?, p.to)?;
+                timed(waits, || self.send(known(once, p.value)?, p.to))?;
             } else if p.to == self.rank {
-                let got = self.receive(p.value, p.from)?;
+                let got = timed(waits, || self.receive(p.value, p.from))?;
                 once.insert(p.value, Buffer::Host(got));
             }
         }
         Ok(())
-    }
-
-    /// The most bytes that this rank has at once: its inputs, what is computed once before, sums and values of
-    /// microbatches in the order of the schedule, and the memory of the part that runs. `after` is what the parts
-    /// after all microbatches answer, and the largest of their arenas.
-    pub fn planned_bytes(&self, before: usize, arena: &dyn Fn((usize, Pass)) -> usize, after: (usize, usize)) -> usize {
-        let graph = &self.staged.graph;
-        let of = |s: Slot| graph.ty(s).bytes();
-        let input = |k: usize| of(Slot::new(graph.inputs[k] as usize, 0));
-        let is_here = |k: &usize| self.needs(*k) || self.staged.owners[*k] == Some(self.rank);
-        let given: usize = (0..graph.inputs.len()).filter(is_here).map(input).sum();
-        let sums: usize = self.gathered.values().flatten().map(|g| of(g.into)).sum();
-        let mut held: FxHashMap<(usize, Slot, usize), usize> = FxHashMap::default();
-        let (mut now, mut peak) = (0, 0);
-        for item in &self.list {
-            let (micro, mut used, mut made, mut more) = (item.micro(), Vec::new(), Vec::new(), 0);
-            match *item {
-                Item::Send { passed, .. } => {
-                    used.push((self.staged.passed[passed].value, self.staged.passed[passed].stage))
-                }
-                Item::Receive { passed, .. } => {
-                    made.push((self.staged.passed[passed].value, self.staged.passed[passed].stage));
-                }
-                Item::Run { stage, pass, .. } => {
-                    let Some(part) = self.own().during.get(&(stage, pass)) else { continue };
-                    for (source, &i) in part.inputs.iter().zip(&part.graph.inputs) {
-                        match *source {
-                            Source::Held(s, from) => used.push((s, from)),
-                            Source::Take(..) => more += part.graph.nodes[i as usize].outs[0].bytes(),
-                            Source::Once(_) | Source::First(_) => {}
-                        }
-                    }
-                    // Terms of sums are added where the sums are.
-                    made.extend(part.outputs.iter().filter(|s| self.is_kept(**s, (stage, pass))).map(|&s| (s, stage)));
-                    more += arena((stage, pass));
-                }
-            }
-            let new: usize = made.iter().map(|(s, _)| of(*s)).sum();
-            peak = peak.max(now + new + more);
-            for key in made {
-                if let Some(&uses) = self.uses.get(&key) {
-                    held.insert((micro, key.0, key.1), uses);
-                    now += of(key.0);
-                }
-            }
-            for (s, stage) in used {
-                let key = (micro, s, stage);
-                let left = held.get_mut(&key).map(|n| {
-                    *n -= 1;
-                    *n
-                });
-                if left == Some(0) {
-                    held.remove(&key);
-                    now -= of(s);
-                }
-            }
-        }
-        given + before + sums + peak.max(after.0 + after.1)
     }
 
     /// For people: the stages, and what is passed.
@@ -491,19 +470,45 @@ fn known(values: &FxHashMap<Slot, Buffer>, s: Slot) -> Result<&Buffer> {
     values.get(&s).ok_or_else(|| Error::bug("a value of the step is used before it is there"))
 }
 
-/// Runs a part that is computed once a step.
-fn run_once(part: &Part, program: &Arc<dyn Program>, once: &mut FxHashMap<Slot, Buffer>) -> Result<()> {
+/// Runs a part that is computed once a step. It takes the values that are over then.
+fn run_once(
+    part: &Part,
+    program: &Arc<dyn Program>,
+    once: &mut FxHashMap<Slot, Buffer>,
+    is_over: impl Fn(Slot) -> bool,
+) -> Result<()> {
     if part.outputs.is_empty() {
         return Ok(());
     }
-    let input = |s: &Source| match s {
-        Source::Once(s) => known(once, *s).cloned(),
-        _ => Err(Error::bug("a part of a microbatch in what is computed once")),
-    };
-    let mut inputs = part.inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
-    let outputs = program.run(&mut inputs)?;
-    once.extend(part.outputs.iter().copied().zip(outputs));
+    let mut inputs = Vec::with_capacity(part.inputs.len());
+    for source in &part.inputs {
+        let Source::Once(s) = *source else {
+            return Err(Error::bug("a part of a microbatch in what is computed once"));
+        };
+        let taken = if is_over(s) { once.remove(&s) } else { once.get(&s).cloned() };
+        inputs.push(taken.ok_or_else(|| Error::bug("a value of the step is used before it is there"))?);
+    }
+    match program.run(&mut inputs) {
+        Ok(outputs) => once.extend(part.outputs.iter().copied().zip(outputs)),
+        Err(e) => {
+            let known = part.inputs.iter().zip(inputs);
+            once.extend(known.filter_map(|(s, b)| if let Source::Once(s) = s { Some((*s, b)) } else { None }));
+            return Err(e);
+        }
+    }
     Ok(())
+}
+
+/// Runs `f`, as a bar of the timeline if there is one.
+fn timed<T>(name: impl FnOnce() -> String, f: impl FnOnce() -> T) -> T {
+    let span = trace::is_on().then(|| trace::Span::begin(&name(), Site::UNKNOWN));
+    let done = f();
+    span.into_iter().for_each(trace::Span::end);
+    done
+}
+
+fn nothing() -> Buffer {
+    Buffer::Host(Literal::nothing())
 }
 
 /// What a rank does, in order: its actions, and before each what was computed until then and is sent or received.

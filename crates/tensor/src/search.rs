@@ -300,9 +300,10 @@ impl All<'_> {
                 }
                 let of =
                     |owners: &[Option<usize>], r: usize| stored(&done.inputs, &|k| owners[k].is_none_or(|o| o == r));
+                let ranks = (scope.exchange() as &dyn passes::partition::Exchange, plan.has_overlap());
                 let estimate = scope
                     .staged(done.graph.clone(), roles, pipe)
-                    .and_then(|staged| costs.pipeline(Arc::new(staged), pipe, (stride, mesh.ranks()), &of));
+                    .and_then(|staged| costs.pipeline(Arc::new(staged), pipe, (stride, mesh.ranks()), ranks, &of));
                 self.tried += 1;
                 self.keep(mesh, base, plan, estimate);
             }

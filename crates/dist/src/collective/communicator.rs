@@ -215,7 +215,14 @@ pub trait Communicator: Send {
     fn send(&mut self, operation: &Operation, data: &[u8], to: usize) -> Result<()>;
     /// Receives from one rank.
     fn receive(&mut self, operation: &Operation, data: &mut [u8], from: usize) -> Result<()>;
+    /// What ends an operation that is under way on another thread, on all ranks; `None` if nothing does.
+    fn closer(&mut self) -> Result<Option<Closer>> {
+        Ok(None)
+    }
 }
+
+/// Ends what is under way ([`Communicator::closer`]).
+pub type Closer = Box<dyn Fn() + Send>;
 
 /// Collectives over this crate's links. Teams share the links of the job: as every process calls
 /// its collectives in program order, so do both ends of each link.
@@ -276,6 +283,10 @@ impl Communicator for MeshCommunicator {
     }
     fn receive(&mut self, operation: &Operation, data: &mut [u8], from: usize) -> Result<()> {
         self.within(operation, |g| g.receive(from, data, operation.deadline))
+    }
+    fn closer(&mut self) -> Result<Option<Closer>> {
+        let handles = self.all.handles()?;
+        Ok(Some(Box::new(move || handles.iter().for_each(net::Sender::close))))
     }
 }
 

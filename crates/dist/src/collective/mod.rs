@@ -16,7 +16,7 @@ mod packed;
 mod reducer;
 mod schedule;
 
-pub use communicator::{Communicator, Group, Kind, MeshCommunicator, Operation, Signature};
+pub use communicator::{Closer, Communicator, Group, Kind, MeshCommunicator, Operation, Signature};
 pub use element::{Combine, Element};
 pub use join::{Backend, JoinOptions, join};
 #[cfg(feature = "mpi")]

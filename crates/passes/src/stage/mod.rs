@@ -8,6 +8,7 @@
 
 mod assign;
 mod balance;
+mod early;
 mod programs;
 
 use crate::partition::time::{Mark, When, when};

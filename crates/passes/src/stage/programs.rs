@@ -1,6 +1,7 @@
 //! The programs of each rank: the nodes that it computes, as graphs of their own.
 
 use super::assign::Assignment;
+use super::early::early;
 use super::{Gathered, Part, Pass, Passed, PassedOnce, RankPrograms, Request, Source, Staged};
 use crate::partition::time::{Mark, When};
 use ir::{Error, Graph, INPUT, Meaning, Result, Slot};
@@ -73,25 +74,27 @@ fn gathered(graph: &Graph, a: &Assignment) -> Result<Vec<Gathered>> {
 /// The pass of each node of a microbatch. Where weights have a pass of their own, the backward pass is what other stages
 /// wait for, and reductions in the loops of that: they cost next to nothing there, and are computed as without the split.
 fn passes(graph: &Graph, a: &Assignment, request: &Request) -> Vec<Pass> {
-    let of = |i: usize| if a.is_backward[i] { Pass::Backward } else { Pass::Forward };
+    let early = early(graph, a, request);
+    let is_late = |i: usize| a.is_backward[i] && !early[i];
+    let of = |i: usize| if is_late(i) { Pass::Backward } else { Pass::Forward };
     let mut all: Vec<Pass> = (0..graph.nodes.len()).map(of).collect();
     if !request.is_split {
         return all;
     }
     let (mut is_awaited, mut is_reduced) = (vec![false; graph.nodes.len()], vec![false; graph.nodes.len()]);
-    let is_mine = |i: usize| a.on[i] != 0 && a.is_backward[i];
+    let is_mine = |i: usize| a.on[i] != 0 && is_late(i);
     for (i, n) in graph.nodes.iter().enumerate().rev().filter(|(i, _)| is_mine(*i)) {
         let is_loop = matches!(n.op.meaning, Meaning::Scalar(_) | Meaning::Reduce(_) | Meaning::View(_));
         is_reduced[i] = is_loop && (is_reduced[i] || matches!(n.op.meaning, Meaning::Reduce(_)));
-        for s in n.inputs.iter().filter(|s| a.is_backward[s.node as usize]) {
+        for s in n.inputs.iter().filter(|s| is_late(s.node as usize)) {
             let j = s.node as usize;
             is_awaited[j] |= is_awaited[i] || a.on[i] & !a.on[j] != 0;
             is_reduced[j] |= is_reduced[i];
         }
     }
     for (i, n) in graph.nodes.iter().enumerate().filter(|(i, _)| is_mine(*i)) {
-        let is_late = n.inputs.iter().any(|s| all[s.node as usize] == Pass::Weights);
-        if !is_awaited[i] && (is_late || !is_reduced[i]) {
+        let waits = n.inputs.iter().any(|s| all[s.node as usize] == Pass::Weights);
+        if !is_awaited[i] && (waits || !is_reduced[i]) {
             all[i] = Pass::Weights;
         }
     }
@@ -241,6 +244,18 @@ fn once(graph: &Graph, a: &Assignment, copied: &[bool], ranks: &mut [RankProgram
     for s in wanted {
         let i = s.node as usize;
         parts[a.rank[i]][a.level[i]].output(s)?;
+    }
+    // Variables are updated where they are.
+    for &(k, o) in &graph.updates {
+        let (old, new) = (Source::Once(Slot::new(graph.inputs[k as usize] as usize, 0)), graph.outputs[o as usize]);
+        for b in parts.iter_mut().flatten() {
+            let place = |b: &Builder| {
+                let input = b.part.inputs.iter().position(|s| *s == old)?;
+                Some((input as u32, b.part.outputs.iter().position(|s| *s == new)? as u32))
+            };
+            b.part.graph.updates.extend(place(b));
+            b.part.graph.updates.sort_unstable();
+        }
     }
     let everything: Vec<bool> =
         (0..graph.nodes.len()).map(|i| a.when[i] == When::Before && graph.nodes[i].op != &INPUT).collect();
