@@ -61,7 +61,8 @@ pub struct Admission {
     ends: VecDeque<f64>,
     /// Seconds between two ends, when they were known last.
     interval: Option<f64>,
-    /// Seconds to the first token beyond those that were foreseen for a free slot.
+    /// Seconds to the first token beyond those that were foreseen for a free slot, by prompts that were read at once:
+    /// they share the tokens of a step.
     excess: Times,
     margin: Margin,
     /// Requests that were admitted and have no token yet.
@@ -73,6 +74,8 @@ pub struct Admission {
 pub struct Admitted {
     /// Seconds until a slot is free, if they could be foreseen.
     wait: Option<f64>,
+    /// Prompts that are read at once, its own among them.
+    readers: usize,
 }
 
 impl Admission {
@@ -92,7 +95,7 @@ impl Admission {
             self.margin.widen(now);
         }
         if let Some(wait) = request.wait {
-            self.excess.note((seconds - wait).max(0.0));
+            self.excess.note((seconds - wait).max(0.0) / request.readers as f64);
         }
     }
     /// Notes that a request was refused after it had waited: its first token could no longer come in time.
@@ -116,10 +119,14 @@ impl Admission {
         }
     }
     /// Admits a request that arrives when `open` are open, if it gets its first token in time: by the rate at which slots
-    /// become free, a quantile of what the last first tokens took beyond that, and the margin.
+    /// become free, a quantile of what the last prompts took beyond that, as many times as prompts are read at once, and the
+    /// margin.
     pub fn admit(&mut self, now: f64, open: usize) -> Option<Admitted> {
-        let room = self.first_within() - self.excess.quantile() - self.margin.now(now) * self.target;
         let ahead = (open + 1).saturating_sub(self.slots);
+        // Those that wait for a slot are not read yet.
+        let readers = (self.pending + 1).saturating_sub(ahead).max(1);
+        let reading = self.excess.quantile() * readers as f64;
+        let room = self.first_within() - reading - self.margin.now(now) * self.target;
         let (is_admitted, wait) = match self.interval {
             // One prompt at a time is read at any rate; otherwise the rate would stay unknown after the load has gone.
             _ if ahead == 0 => (room >= 0.0 || self.pending == 0, Some(0.0)),
@@ -128,7 +135,7 @@ impl Admission {
             None => (room >= 0.0 && ahead <= self.slots.div_ceil(4), None),
         };
         self.pending += usize::from(is_admitted);
-        is_admitted.then_some(Admitted { wait })
+        is_admitted.then_some(Admitted { wait, readers })
     }
 }
 
@@ -157,15 +164,15 @@ mod tests {
         let mut a = Admission::new(4, 2.0);
         let admits = |a: &Admission, now: f64, open: usize| a.clone().admit(now, open).is_some();
         assert!((0..5).all(|open| admits(&a, 0.0, open)) && !admits(&a, 0.0, 5), "one waits while nothing is known");
-        a.note_first(0.0, 0.5, Admitted { wait: Some(0.0) });
+        a.note_first(0.0, 0.5, Admitted { wait: Some(0.0), readers: 1 });
         (0..9).for_each(|i| a.note_end(0.25 * i as f64, 6));
         // One ends in a quarter of a second, and the first token comes half a second after that.
         assert!(admits(&a, 2.0, 3 + 4) && !admits(&a, 2.0, 3 + 5), "1.2 s have room for four");
-        a.note_first(2.0, 1.5, Admitted { wait: Some(0.5) });
+        a.note_first(2.0, 1.5, Admitted { wait: Some(0.5), readers: 1 });
         assert!(admits(&a, 2.0, 3 + 2) && !admits(&a, 2.0, 3 + 3), "0.7 s have room for two");
         a.note_end(3.0, 3);
         assert!(admits(&a, 3.0, 3 + 2) && !admits(&a, 3.0, 3 + 3), "the rate is the last one that was known");
-        (0..LAST).for_each(|_| a.note_first(4.0, 0.3, Admitted { wait: Some(0.0) }));
+        (0..LAST).for_each(|_| a.note_first(4.0, 0.3, Admitted { wait: Some(0.0), readers: 1 }));
         assert!(admits(&a, 4.0, 3 + 5) && !admits(&a, 4.0, 3 + 6), "the load has gone");
     }
 
@@ -346,5 +353,28 @@ mod tests {
             assert!(s.refused_late * 20 <= offered, "{what}");
             println!("{what}");
         }
+    }
+
+    /// Eight prompts that came together once counted as what a prompt takes: one at a time was admitted, until 64 others were
+    /// read; then many at once, which were late.
+    #[test]
+    fn prompts_that_are_read_at_once_share_their_time() {
+        let mut a = Admission::new(8, 1.0);
+        let together: Vec<Admitted> = (0..8).map(|open| a.admit(0.0, open).unwrap()).collect();
+        for (i, request) in together.into_iter().enumerate() {
+            let seconds = 0.12 * (i + 1) as f64;
+            a.note_first(seconds, seconds, request);
+        }
+        // The last one was late; its margin is given back.
+        let count = |a: &Admission| {
+            let mut a = a.clone();
+            (0..8).take_while(|open| a.admit(10.0, *open).is_some()).count()
+        };
+        assert_eq!(count(&a), 7, "an eighth would be read after 0.96 s");
+        for _ in 0..LAST {
+            let request = a.admit(10.0, 0).unwrap();
+            a.note_first(10.0, 0.12, request);
+        }
+        assert_eq!(count(&a), 7);
     }
 }
