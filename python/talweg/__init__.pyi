@@ -688,6 +688,15 @@ class Tensor:
     def group_norm(self, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
         variance 1; then times a weight and plus a bias for each channel, if given."""
+    def grouped_mm(self, other: TensorLike, ends: TensorLike) -> Tensor:
+        """A GEMM for each group of rows, of columns or of inner elements. Group g ends before element g of `ends`, and begins
+        where the group before it ends.
+
+        | this | `other` | result |
+        |---|---|---|
+        | `[M, K]` | `[G, K, N]` | `[M, N]`: rows of group g, times `other[g]` |
+        | `[G, M, K]` | `[K, N]` | `[M, N]`: `self[g]` times the columns of group g |
+        | `[M, K]` | `[K, N]` | `[G, M, N]`: the product over the inner elements of group g |"""
     def gt(self, other: TensorLike) -> Tensor:
         """Whether `a > b`, elementwise; false where either is NaN.
 
@@ -1881,6 +1890,15 @@ def glu(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
 def grid_sample(input: Tensor, grid: TensorLike, mode: str = "bilinear", padding: str = "zeros", align_corners: builtins.bool = False) -> Tensor:
     """An image `[N, C, *S]` sampled at coordinates `[N, *Q, D]`; see the row for their meaning."""
+def grouped_mm(input: Tensor, other: TensorLike, ends: TensorLike) -> Tensor:
+    """A GEMM for each group of rows, of columns or of inner elements. Group g ends before element g of `ends`, and begins
+    where the group before it ends.
+
+    | this | `other` | result |
+    |---|---|---|
+    | `[M, K]` | `[G, K, N]` | `[M, N]`: rows of group g, times `other[g]` |
+    | `[G, M, K]` | `[K, N]` | `[M, N]`: `self[g]` times the columns of group g |
+    | `[M, K]` | `[K, N]` | `[G, M, N]`: the product over the inner elements of group g |"""
 def gt(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a > b`, elementwise; false where either is NaN.
 

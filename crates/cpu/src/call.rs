@@ -19,6 +19,7 @@ files! {
     #[cfg(feature = "fourier")]
     fft,
     grid_sample,
+    grouped,
     indexed,
     int_conv,
     linalg,

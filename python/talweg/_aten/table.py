@@ -72,6 +72,11 @@ def asserted(*_, **__):
 # ---- numbers
 
 
+@row("_grouped_mm")
+def grouped_mm(a, b, offs=None, bias=None, out_dtype=None):
+    return F.grouped_mm(a, b, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
 @row("pow")
 def power(x, exponent):
     return tw.pow(x, exponent) if isinstance(x, tw.Tensor) else x**exponent

@@ -7,6 +7,7 @@ crate::table! {
     cumprod,
     cumsum,
     fold,
+    grouped_mm,
     int_matmul,
     iota,
     logcumsumexp,

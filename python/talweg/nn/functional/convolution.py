@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol, TypeAlias, TypeVar
 
+    from ... import DTypeLike
+
     _F = TypeVar("_F", bound=Callable[..., Any])
     _Sizes: TypeAlias = int | Sequence[int]
 
@@ -64,7 +66,7 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "dropout",
-    "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout", "fold", "linear", "lp_pool1d", "lp_pool2d",
+    "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout", "fold", "grouped_mm", "linear", "lp_pool1d", "lp_pool2d",
     "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
     "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold",
 ]  # fmt: skip
@@ -77,6 +79,30 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     [5.0, 5.0]
     """
     return tensor(input).linear(weight, bias)
+
+
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
+    out_dtype: DTypeLike | None = None,
+) -> Tensor:  # fmt: skip
+    """A GEMM for each group, as experts of a mixture need it. Group ``g`` of the rows ``[M, K]``, of the columns
+    ``[K, N]`` or, where both matrices have two dimensions, of the inner elements ends before ``offs[g]``; the other matrix
+    is ``[G, ..., ...]``. Two stacks are multiplied without ``offs``.
+
+    >>> tokens, experts = tw.ones(3, 1), tw.tensor([[[1.0]], [[10.0]]])
+    >>> tw.nn.functional.grouped_mm(tokens, experts, offs=tw.tensor([1, 3])).tolist()
+    [[1.0], [10.0], [10.0]]
+    """
+    a, b = tensor(mat_a), tensor(mat_b)
+    if (offs is None) != (a.ndim == b.ndim == 3):
+        raise value_error(
+            "grouped_mm: offs are needed where a matrix has two dimensions, and only there: "
+            f"the matrices have {a.ndim} and {b.ndim}, offs is {'None' if offs is None else 'given'}"
+        )
+    if out_dtype is not None:
+        a, b = a.to(out_dtype), b.to(out_dtype)
+    y = a @ b if offs is None else a.grouped_mm(b, offs)
+    return y if bias is None else y + bias
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -19,6 +19,7 @@ files! {
     conv,
     custom,
     gemm,
+    grouped,
     index,
     linalg,
     moments,
