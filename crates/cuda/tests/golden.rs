@@ -101,8 +101,10 @@ fn a_plan_needs_no_gpu() {
     let engine = runtime::Engine::new(device);
     let program = engine.compile_watched(&graph, &mut Watch::new(&mut see)).unwrap();
     // Every transformation has a name: the portable stages, the GPU's, and those of the plan.
+    let portable = passes::portable_stages(&[], &|_, _| false, &runtime::reference::run_node);
+    let portable: Vec<&str> = portable.iter().map(|s| s.name).collect();
     let all = [
-        "split_complex simplify deduplicate recognize decompose prune fold cancel_permutations simplify deduplicate prune",
+        &portable.join(" "),
         "join_pads fuse_fft transpose_fp8 fuse_bias fuse_epilogue decompose_activations heads_last join_gradients nhwc \
          pool_gradients",
         "materialize prune",

@@ -5,7 +5,7 @@
 
 use crate::{
     Claims, Eval, Fused, MemoryPlan, Pattern, Target, cancel_permutations, decompose, deduplicate, deduplicate_placed,
-    fold, fuse, has_complex, materialize, prune, recognize, recognize_placed, simplify, split_complex,
+    fold, fuse, has_complex, materialize, prune, recognize, recognize_placed, simplify, slice_operands, split_complex,
 };
 use ir::{Error, Graph, Result};
 use std::borrow::Cow;
@@ -181,6 +181,7 @@ pub fn portable_stages<'a>(patterns: &'a [Pattern], claims: Claims<'a>, eval: Ev
         Stage::graph("prune", |g| Ok(prune(g))),
         Stage::graph("fold", move |g| fold(g, eval)),
         Stage::graph_if("cancel_permutations", cancel_permutations),
+        Stage::graph_if("slice_operands", |g| Ok(slice_operands(g))),
         Stage::graph("simplify", simplify),
         Stage::graph("deduplicate", |g| Ok(deduplicate(g))),
         Stage::graph("prune", |g| Ok(prune(g))),

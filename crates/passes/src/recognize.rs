@@ -82,13 +82,13 @@ impl<'a> Matcher<'a> {
         let whole = ir::Layout::contiguous(&types[0].shape);
         let rank = types[0].shape.rank();
         let seen = f(&ir::Call { types: &types, attrs: &n.attrs }, &whole).ok()??;
-        let mut turned = whole;
+        let mut transposed = whole;
         if rank < 2 {
             return None;
         }
-        turned.shape.dims_mut().swap(rank - 1, rank - 2);
-        turned.strides.swap(rank - 1, rank - 2);
-        (seen == turned).then_some(n.inputs[0])
+        transposed.shape.dims_mut().swap(rank - 1, rank - 2);
+        transposed.strides.swap(rank - 1, rank - 2);
+        (seen == transposed).then_some(n.inputs[0])
     }
 }
 

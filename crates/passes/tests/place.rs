@@ -106,8 +106,8 @@ fn a_view_of_a_weight_goes_where_it_is_read() {
     for (l, w) in w.iter().enumerate() {
         // The view and the product are what one op was expanded to.
         let site = Site { origin: 1 + l as u32, ..at(3, 0) };
-        let turned = g.push(permute, &[*w], axes.clone(), site).unwrap();
-        y = push(&mut g, "matmul", &[y, turned], site);
+        let transposed = g.push(permute, &[*w], axes.clone(), site).unwrap();
+        y = push(&mut g, "matmul", &[y, transposed], site);
     }
     // Work besides, so that one device alone is not the answer.
     let apart = push(&mut g, "matmul", &[x, x], at(4, 0));
