@@ -11,6 +11,7 @@ LAYERS = """
 nn.Linear(3, 2)
 nn.Linear(3, 2, bias=False)
 nn.Bilinear(3, 4, 2)
+nn.LinearCrossEntropyLoss(3, 4, out_features=(2,), bias=True)
 nn.Embedding(5, 3)
 nn.Conv1d(2, 4, 3)
 nn.Conv2d(2, 4, 3, groups=2)

@@ -59,7 +59,7 @@ def test_every_layer_is_there():
 SIZES = {
     "in_features": 3, "out_features": 2, "in1_features": 3, "in2_features": 4, "in_channels": 2, "out_channels": 4, "kernel_size": 3, "num_embeddings": 5,
     "embedding_dim": 3, "normalized_shape": 3, "num_groups": 2, "num_channels": 4, "num_features": 3, "input_size": 3,
-    "hidden_size": 4, "embed_dim": 8, "num_heads": 2, "d_model": 8, "nhead": 2,
+    "hidden_size": 4, "embed_dim": 8, "num_heads": 2, "d_model": 8, "nhead": 2, "num_classes": 4,
 }  # fmt: skip
 
 

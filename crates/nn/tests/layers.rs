@@ -3,6 +3,7 @@
 
 use cpu as _;
 use talweg_nn::*;
+use tensor::loss::{CrossEntropyOptions, Reduction};
 use tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions};
 use tensor::{DType, Tensor, generator::next_key, grad};
 
@@ -243,6 +244,12 @@ fn linear_maps_norms_and_tables() {
     }
     let m = Bilinear::new(2, 3, 4).unwrap();
     check("bilinear", &m, |x| vec![m.forward(&x[0], &x[1])]);
+    let m = LinearCrossEntropyLoss::new(4, 3).unwrap();
+    check("linear_cross_entropy", &m, |x| vec![m.forward(&x[0], &Tensor::from([1i64, 2, 0])).reshape([1])]);
+    let options = CrossEntropyOptions { reduction: Reduction::None, label_smoothing: 0.1, ..Default::default() };
+    let m = LinearCrossEntropyLoss::with(4, 3, &[2], true, options).unwrap();
+    let labels = Tensor::from([[1i64, 0], [2, 1], [0, 2]]);
+    check("linear_cross_entropy_outputs", &m, |x| vec![m.forward(&x[0], &labels)]);
     for (case, m) in [("batch_norm1d", BatchNorm::new(3).unwrap()), ("batch_norm2d", BatchNorm::new(2).unwrap())] {
         check(case, &m, |x| {
             let y = m.forward(&x[0]);

@@ -7,6 +7,7 @@ mod dropout;
 mod embedding;
 mod graph;
 mod linear;
+mod linear_cross_entropy;
 mod norm;
 mod pool;
 mod quantized;
@@ -24,6 +25,7 @@ pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use graph::{Gat, Gcn};
 pub use linear::Linear;
+pub use linear_cross_entropy::LinearCrossEntropyLoss;
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
 pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,

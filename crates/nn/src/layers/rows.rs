@@ -1,9 +1,7 @@
 //! Layers with parameters, described once: their settings with defaults, and the shapes and initial values of their
 //! parameters. Constructors in Rust and in Python take them from here.
 
-use super::conv::{ConvSettings, ConvTransposeSettings};
-use super::recurrent::{GruSettings, LstmSettings, RnnSettings};
-use super::{attention, bilinear, embedding, graph, linear, norm};
+use super::*;
 use crate::init;
 use crate::optim::{Hyperparameter, Settable, Value};
 use tensor::{Error, Result, Tensor, Variable};
@@ -149,12 +147,13 @@ pub(super) use layer;
 pub static ROWS: &[Row] = &[
     linear::LinearSettings::row("Linear"),
     bilinear::BilinearSettings::row("Bilinear"),
-    ConvSettings::row("Conv1d"),
-    ConvSettings::row("Conv2d"),
-    ConvSettings::row("Conv3d"),
-    ConvTransposeSettings::row("ConvTranspose1d"),
-    ConvTransposeSettings::row("ConvTranspose2d"),
-    ConvTransposeSettings::row("ConvTranspose3d"),
+    linear_cross_entropy::LinearCrossEntropySettings::row("LinearCrossEntropyLoss"),
+    conv::ConvSettings::row("Conv1d"),
+    conv::ConvSettings::row("Conv2d"),
+    conv::ConvSettings::row("Conv3d"),
+    conv::ConvTransposeSettings::row("ConvTranspose1d"),
+    conv::ConvTransposeSettings::row("ConvTranspose2d"),
+    conv::ConvTransposeSettings::row("ConvTranspose3d"),
     embedding::EmbeddingSettings::row("Embedding"),
     norm::LayerNormSettings::row("LayerNorm"),
     norm::RmsNormSettings::row("RMSNorm"),
@@ -162,9 +161,9 @@ pub static ROWS: &[Row] = &[
     norm::BatchNormSettings::row("BatchNorm1d"),
     norm::BatchNormSettings::row("BatchNorm2d"),
     norm::BatchNormSettings::row("BatchNorm3d"),
-    RnnSettings::row("RNN"),
-    LstmSettings::row("LSTM"),
-    GruSettings::row("GRU"),
+    recurrent::RnnSettings::row("RNN"),
+    recurrent::LstmSettings::row("LSTM"),
+    recurrent::GruSettings::row("GRU"),
     attention::AttentionSettings::row("MultiheadAttention"),
     attention::TransformerSettings::row("TransformerEncoderLayer"),
     attention::TransformerSettings::row("TransformerDecoderLayer"),

@@ -195,3 +195,8 @@ layer("batch_norm2d", nn.BatchNorm2d(2), {"x": x(3, 2, 2, 3)}, normed)
 rows = torch.tensor([[0, 1, 1], [1, 0, 1]])
 layer("embedding", nn.Embedding(2, 3), {"rows": rows}, lambda m, i: [m(i)])
 layer("bilinear", nn.Bilinear(2, 3, 4), {"x": x(5, 2), "y": x(5, 3)}, lambda m, x, y: [m(x, y)])
+rows = torch.tensor([[1, 0], [2, 1], [0, 2]])
+head = {"x": x(3, 4)}
+layer("linear_cross_entropy", nn.LinearCrossEntropyLoss(4, 3), head, lambda m, x: [m(x, rows[:, 0]).reshape(1)])
+head = nn.LinearCrossEntropyLoss(4, 3, out_features=(2,), bias=True, reduction="none", label_smoothing=0.1)
+layer("linear_cross_entropy_outputs", head, {"x": x(3, 4)}, lambda m, x: [m(x, rows)])

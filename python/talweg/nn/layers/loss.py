@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from ..._checked import check
+from ..._checked import check, value_error
 from .. import functional as F
 from ..functional.common import refuse_old
-from .common import Function
+from .common import Described, Function, shown, size
+from .linear import Linear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ... import Tensor
+    from ... import DTypeLike, Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
     "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss",
     "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
@@ -45,6 +47,47 @@ class CrossEntropyLoss(_Loss, of=F.cross_entropy):
     reduce: Any = None
     reduction: str = "mean"
     label_smoothing: float = 0.0
+
+
+class LinearCrossEntropyLoss(Described):
+    """Cross-entropy of ``linear(input)``: ``target`` are class indices ``[N, *out_features]``, or class probabilities
+    ``[N, C, *out_features]``. ``options`` change nothing: the compiler tiles the GEMM.
+
+    >>> tw.nn.LinearCrossEntropyLoss(4, 10)(tw.ones(3, 4), tw.tensor([0, 5, 9])).shape
+    talweg.Size([])
+    """
+
+    _row = "LinearCrossEntropyLoss"
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: int | Sequence[int] = (), bias: bool = False,
+        device: str | None = None, dtype: DTypeLike | None = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise value_error(f"LinearCrossEntropyLoss: weight has the shape [{num_classes}], not {list(weight.shape)}")
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise value_error(f"LinearCrossEntropyLoss: label_smoothing lies between 0 and 1, not at {label_smoothing}")
+        self.num_classes = size(self, "num_classes", num_classes, 1)
+        outputs = out_features if isinstance(out_features, (tuple, list)) else (out_features,)
+        self.out_features = tuple(size(self, "out_features", n) for n in outputs)
+        self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
+        self.register_buffer("weight", weight)
+        self.reduction, self.ignore_index, self.label_smoothing, self.options = reduction, ignore_index, label_smoothing, options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        rows, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape(*rows, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(*rows), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        settings = {n: getattr(self, n) for n in ("reduction", "ignore_index", "label_smoothing", "options")}
+        sizes = shown(in_features=self.linear.in_features, num_classes=self.num_classes, out_features=self.out_features)
+        return f"{sizes}, bias={self.linear.bias is not None}, {shown(**settings)}"
 
 
 class NLLLoss(_Loss, of=F.nll_loss):
