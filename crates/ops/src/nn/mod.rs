@@ -57,6 +57,30 @@ crate::table! {
     static_linear,
 }
 
+/// What `softmax`, `log_softmax` and `softmin` have in common: floats to floats of the same shape, along an axis.
+const ALONG_AXIS: ir::Op = ir::Op {
+    attrs: &[("axis", ir::AttrKind::Int)],
+    infer: |c| {
+        c.arity(1)?;
+        crate::rules::float(c, 0)?;
+        c.axis("axis")?;
+        crate::rules::same(c, 0)
+    },
+    batch: crate::kernel::BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
+    ..ir::Op::DEFAULT
+};
+
+impl crate::Tensor {
+    #[track_caller]
+    fn normalized_along(&self, op: &'static ir::Op, along: i64) -> crate::Tensor {
+        self.then(|t| {
+            let (x, at) = self.cast(t.dtype.to_float()).at_axis(op.name, along)?;
+            Ok(crate::Tensor::apply1(op, &[&x], ir::Attrs::new().with("axis", at)).reshape(&t.shape))
+        })
+    }
+}
+
 /// What the gradients of `softmax` and `log_softmax` have in common: result and gradient of one shape, along an axis.
 const GRAD_ALONG_AXIS: ir::Op = ir::Op {
     attrs: &[("axis", ir::AttrKind::Int)],

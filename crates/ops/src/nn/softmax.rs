@@ -1,21 +1,13 @@
 //! `softmax`: positive shares that sum to one.
 
 use crate::Tensor;
-use crate::kernel::BATCH_AXIS;
-use crate::rules::{GradTensors, expand1, f64s, float, floats, grads, same};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use crate::rules::{GradTensors, expand1, f64s, floats, grads};
+use ir::{Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `softmax`.
 pub static OP: Op = Op {
     name: "softmax",
     doc: "exp(x) divided by its sum along an axis, without overflow.",
-    attrs: &[("axis", AttrKind::Int)],
-    infer: |c| {
-        c.arity(1)?;
-        float(c, 0)?;
-        c.axis("axis")?;
-        same(c, 0)
-    },
     meaning: Meaning::Composite(|c, x| {
         let axis = c.axis("axis")?;
         if c.shape(0).count() == 0 {
@@ -28,8 +20,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(|c| grads([c.y(0).softmax_grad(&c.g(0), c.attrs.size("axis")?)])),
-    batch: BATCH_AXIS,
-    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -40,16 +30,13 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
-    ..Op::DEFAULT
+    ..super::ALONG_AXIS
 };
 
 impl Tensor {
     /// exp(x) divided by its sum along an axis, without overflow.
     #[track_caller]
     pub fn softmax(&self, along: i64) -> Tensor {
-        self.then(|t| {
-            let (x, at) = self.cast(t.dtype.to_float()).at_axis("softmax", along)?;
-            Ok(Tensor::apply1(&OP, &[&x], Attrs::new().with("axis", at)).reshape(&t.shape))
-        })
+        self.normalized_along(&OP, along)
     }
 }
