@@ -126,8 +126,8 @@ fn the_same_bits_for_any_number_of_threads() {
     let columns = net.op("sum", &[e], over(&[0]));
     let all = net.op("sum", &[e], over(&[0, 1]));
     let soft = net.f("div", &[e, rows]);
-    let turned = net.op("permute", &[soft], Attrs::new().with("axes", [1usize, 0]));
-    let product = net.f("matmul", &[turned, e]);
+    let transposed = net.op("permute", &[soft], Attrs::new().with("axes", [1usize, 0]));
+    let product = net.f("matmul", &[transposed, e]);
     let program = net.compile(&[soft, columns, all, product]);
     let mut seen: Option<Vec<Literal>> = None;
     for threads in [1, 2, 3] {
@@ -312,7 +312,7 @@ fn whole(shape: &[usize]) -> Literal {
 #[test]
 fn a_product_feeds_the_loop_behind_it() {
     // Cut by rows, not at all, and by columns, where it does not.
-    for (m, k, n, turned, is_fed) in [
+    for (m, k, n, transposed, is_fed) in [
         (600, 20, 90, false, true),
         (600, 64, 90, true, true),
         (40, 30, 50, false, true),
@@ -320,10 +320,10 @@ fn a_product_feeds_the_loop_behind_it() {
         (90, 64, 600, true, false),
     ] {
         let mut net = Net::default();
-        let sizes = if turned { [n, k] } else { [k, n] };
+        let sizes = if transposed { [n, k] } else { [k, n] };
         let (x, w) = (net.input(&[m, k]), net.input(&sizes));
         let (bias, rest) = (net.input(&[n]), net.input(&[m, n]));
-        let right = if turned { net.op("permute", &[w], Attrs::new().with("axes", [1usize, 0])) } else { w };
+        let right = if transposed { net.op("permute", &[w], Attrs::new().with("axes", [1usize, 0])) } else { w };
         let y = net.f("matmul", &[x, right]);
         let y = net.f("add", &[y, bias]);
         let zero = net.number(0.0);
@@ -335,7 +335,7 @@ fn a_product_feeds_the_loop_behind_it() {
         let want = reference::run(&net.0, &inputs()).unwrap();
         for threads in [1, 3] {
             pool::set_threads(threads);
-            assert_eq!(run(program.as_ref(), inputs()), want, "{m}x{k}x{n} {turned}");
+            assert_eq!(run(program.as_ref(), inputs()), want, "{m}x{k}x{n} {transposed}");
         }
         pool::set_threads(0);
     }

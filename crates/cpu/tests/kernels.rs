@@ -584,9 +584,9 @@ fn loops_over_parts_and_transposed_operands() {
                 Attrs::new().with("starts", &starts[..]).with("sizes", &sizes[..]).with("steps", &[1i64, 1][..])
             };
             let (a, b) = (push(&mut g, "slice", &[x], part(0)), push(&mut g, "slice", &[x], part(columns)));
-            let turned = push(&mut g, "permute", &[y], Attrs::new().with("axes", &[1i64, 0][..]));
+            let transposed = push(&mut g, "permute", &[y], Attrs::new().with("axes", &[1i64, 0][..]));
             let parts = push(&mut g, "mul", &[a, b], Attrs::new());
-            let mixed = push(&mut g, "add", &[a, turned], Attrs::new());
+            let mixed = push(&mut g, "add", &[a, transposed], Attrs::new());
             g.outputs = vec![parts, mixed];
             let want = reference::run(&g, &inputs).unwrap();
             let program = Cpu::new().compile(g).unwrap();

@@ -24,7 +24,7 @@ const KEYS: usize = 256;
 
 /// Heads from which on each is a task.
 const HEADS: usize = 32;
-/// Elements of a head's keys that are turned at once; more are turned block by block, as they are
+/// Elements of a head's keys that are transposed at once; more are transposed block by block, as they are
 /// multiplied.
 const TURNED: usize = 1 << 16;
 
@@ -269,7 +269,7 @@ impl Attention<'_> {
         check("sums", self.kv_of.len() * self.queries, lse.len());
         let size = self.block(QUERIES / 4);
         let blocks = self.queries.div_ceil(size);
-        // Blocks that one task takes, with the keys of their head turned once.
+        // Blocks that one task takes, with the keys of their head transposed once.
         let each = if self.kv_of.len() >= HEADS { blocks } else { 1 };
         let chunks = blocks.div_ceil(each.max(1));
         let pl = Shared::new(lse.as_mut_ptr());
@@ -362,12 +362,12 @@ impl Attention<'_> {
                 let of = |m: &Rows<'_, S>, cols: usize| {
                     Turned::new(Mat::row_major(m.head(kv), m.row), self.visible(self.queries), cols)
                 };
-                let turned = [of(&saved.k, self.d), of(&saved.v, self.dv)];
+                let transposed = [of(&saved.k, self.d), of(&saved.v, self.dv)];
                 let size = self.block(QUERIES / 2);
                 for h in (0..self.kv_of.len()).filter(|&h| self.kv_of[h] == kv) {
                     dq.clear(h, 0, self.queries, self.d);
                     for i in (0..self.queries).step_by(size) {
-                        self.backward_block(saved, &turned, h, i, size.min(self.queries - i), &grads);
+                        self.backward_block(saved, &transposed, h, i, size.min(self.queries - i), &grads);
                     }
                 }
             }

@@ -134,7 +134,7 @@ impl Padded {
 }
 
 dispatch! {
-    /// Copies bytes, each with some bits turned.
+    /// Copies bytes, each with some bits flipped.
     unsafe fn flipped(from: *const u8, n: usize, flip: u8, to: *mut u8) {
         _I => (0..n).for_each(|i| *to.add(i) = *from.add(i) ^ flip)
     }
@@ -175,7 +175,7 @@ impl IntConv {
                 }
             }
             let mat = Mat::row_major(lines.as_ptr(), taps * channels).t();
-            // SAFETY: the matrix is the lines, turned.
+            // SAFETY: the matrix is the lines, transposed.
             let right = unsafe { Right::for_windows(taps * channels, og, Side { mat, is_signed: true }) };
             let starts = right.starts(is_signed);
             groups.push((right, starts));

@@ -20,7 +20,7 @@ pub fn wide<V: Vector<E = f64>>(x: V, y: V) -> V {
     let high = V::select(a.lt(V::c(f64::INFINITY)), high, a);
     let p = y * high;
     let rest = y.fma(low, y.fma(high, -p));
-    // Beyond that the result overflows or is 0; what rounding took is no number there.
+    // Beyond that the result overflows or is 0; what rounding took is NaN there.
     let rest = V::select(p.abs().lt(V::c(800.0)), rest, V::zero());
     let (n, r) = reduce(clamp(p, f64::EXP_MIN, f64::EXP_MAX));
     power_special(x, y, (f64::expm1_small(r + rest) + V::c(1.0)).ldexp(n))

@@ -4,10 +4,10 @@
 //! [`around`] has the kernels that do it. They also mend what the library has its own way with: a query
 //! that sees nothing.
 
-use super::{ALIGN, At, Kind, Network, Node, Planned, Point, accepts, joined, laid, row_major, turned};
+use super::{ALIGN, At, Kind, Network, Node, Planned, Point, accepts, joined, laid, row_major, transposed};
 use crate::claims::Claim;
 use crate::emit::Kernel;
-use crate::emit::kernels::attention::{attention as decode, attention_turned, flash_mma};
+use crate::emit::kernels::attention::{attention as decode, attention_transposed, flash_mma};
 use crate::emit::kernels::{Operand, attention_inputs};
 use crate::rewrite::rows;
 use ir::{Attrs, DType, FlatNode, Shape, Type};
@@ -23,16 +23,16 @@ pub static CLAIMS: &[Claim] = &[
     },
     Claim {
         op: rows::ATTENTION.name,
-        kernels: attention_turned,
-        network: |attrs, args, outs| attention(attrs, args, &turned(outs, 1)),
-        around: |args, outs| around(args, Some([&turned(outs, 1)[0], &outs[1]])),
+        kernels: attention_transposed,
+        network: |attrs, args, outs| attention(attrs, args, &transposed(outs, 1)),
+        around: |args, outs| around(args, Some([&transposed(outs, 1)[0], &outs[1]])),
         ..FORWARD
     },
     Claim { claims: |types| claims(types, true), network: attention_grad, ..BACKWARD },
     Claim {
         op: rows::ATTENTION_GRAD.name,
         kernels: |c| flash_mma::gradients(c, true),
-        network: |attrs, args, outs| attention_grad(attrs, args, &turned(outs, 3)),
+        network: |attrs, args, outs| attention_grad(attrs, args, &transposed(outs, 3)),
         ..BACKWARD
     },
     Claim {
@@ -380,10 +380,10 @@ fn attention_grad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned 
         let kept = n.point(Point::Mul, &[weights, keep]);
         n.point(Point::Mul, &[kept, factor])
     });
-    let turned = [s.batch, s.heads, s.keys, s.queries];
+    let transposed = [s.batch, s.heads, s.keys, s.queries];
     let turn = |n: &mut Network, x: usize| {
         let strides = [s.heads * s.queries * s.keys, s.queries * s.keys, 1, s.keys];
-        let y = n.tensor(&turned, &strides, half, At::Inside);
+        let y = n.tensor(&transposed, &strides, half, At::Inside);
         n.nodes.push(Node::Reshape(x, y));
         y
     };

@@ -240,7 +240,7 @@ pub fn whole(n: &FlatNode, types: &[Type]) -> Planned {
 }
 
 /// The first results, stored as `[N, L, H, F]`, in the order `[N, H, L, F]`.
-fn turned(outs: &[Operand], count: usize) -> Vec<Operand> {
+fn transposed(outs: &[Operand], count: usize) -> Vec<Operand> {
     let mut outs = outs.to_vec();
     for o in outs.iter_mut().take(count) {
         o.layout.shape.dims_mut().swap(1, 2);

@@ -309,12 +309,12 @@ MULTIPLY(multiply_bf16, "bf16")
 MULTIPLY(multiply_f16, "f16")
 FN unsigned shared_at(const void* at) { return (unsigned)__cvta_generic_to_shared(at); }
 // Four matrices of 8×8 halves from shared memory, as tensor cores take them: lane n has the address of row
-// n % 8 of matrix n / 8. And the same, turned.
+// n % 8 of matrix n / 8. And the same, transposed.
 FN void take_matrices(unsigned* to, unsigned at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
         : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 }
-FN void take_turned(unsigned* to, unsigned at) {
+FN void take_transposed(unsigned* to, unsigned at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
         : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 }

@@ -41,7 +41,7 @@ FN float4 of_block(const float4* at, int n) {
     return v;
 }
 #endif
-// A number that is greater the greater an element is (or the less, if so asked), what is no number before all
+// A number that is greater the greater an element is (or the less, if so asked), NaN before all
 // others, and the sooner it comes among equal ones.
 template <bool IS_LEAST> FN unsigned long long rank(float x, unsigned at) {
     const unsigned bits = __float_as_uint(x + 0.0f), order = bits >> 31 ? ~bits : bits | 0x80000000u;

@@ -263,7 +263,7 @@ fn product(c: &Chain) -> Kernel {
         stages = s.stages,
         points = lines / count,
         stretch = columns / count,
-        body = include_str!("few_body.cu"),
+        body = include_str!("skinny_gemm_body.cu"),
         sync = if parts > 1 { "sync_cluster();\n" } else { "__syncthreads();\n" },
         // A block's memory is read until the others are done.
         wait = if parts > 1 { "leave_cluster();\n" } else { "" },

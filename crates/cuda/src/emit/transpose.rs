@@ -10,7 +10,7 @@ use passes::{Loop, Step};
 const SIDE: usize = 32;
 const DOWN: usize = 8;
 
-/// Sizes of a turned loop: how many tiles' planes, and the two dimensions that change places.
+/// Sizes of a transposed loop: how many tiles' planes, and the two dimensions that change places.
 struct Turn {
     planes: usize,
     /// Along it elements are read one after the other.

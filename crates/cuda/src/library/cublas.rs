@@ -153,8 +153,8 @@ pub struct Gemm {
 pub fn gemm(a: &Operand, b: &Operand, c: &Operand, epilogue: Epilogue) -> Option<Gemm> {
     let shape = &c.ty.shape;
     let lead = Shape::new(&shape[..shape.rank() - 2]);
-    let turned = (epilogue == Epilogue::Scales).then(|| transposed(&b.layout));
-    let b_layout = turned.as_ref().unwrap_or(&b.layout);
+    let transposed = (epilogue == Epilogue::Scales).then(|| transposed(&b.layout));
+    let b_layout = transposed.as_ref().unwrap_or(&b.layout);
     let (ma, mb) = (matrix(&a.layout)?, matrix(b_layout)?);
     if ma.columns == 0 || !has(c.ty.dtype) {
         return None;

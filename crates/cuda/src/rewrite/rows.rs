@@ -131,7 +131,7 @@ const ATTENTION_ATTRS: [(&str, AttrKind); 3] =
     [("causal", AttrKind::Bool), ("scale", AttrKind::Float), ("dropout", AttrKind::Float)];
 
 pub static ATTENTION: Op =
-    kernel("attention_turned", "Attention whose result is [N, L, H, F] in memory.", &ATTENTION_ATTRS, |c| {
+    kernel("attention_transposed", "Attention whose result is [N, L, H, F] in memory.", &ATTENTION_ATTRS, |c| {
         let (q, v) = (&c.types[0], &c.types[2]);
         let (rows, width) = (&q.shape[..3], v.shape[3]);
         let y = Type::new(q.dtype, [rows[0], rows[2], rows[1], width]);
@@ -139,7 +139,7 @@ pub static ATTENTION: Op =
         Ok(Types::from_iter([y, Type::new(if is_half { DType::F32 } else { q.dtype }, rows)]))
     });
 pub static ATTENTION_GRAD: Op = kernel(
-    "attention_grad_turned",
+    "attention_grad_transposed",
     "The gradients of attention, each [N, L, H, F] in memory.",
     &ATTENTION_ATTRS,
     |c| Ok(c.types[..3].iter().map(|t| permuted(t, &SWAP_HEADS)).collect()),

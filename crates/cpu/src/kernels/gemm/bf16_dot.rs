@@ -38,9 +38,9 @@ pub(super) unsafe fn run(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         let (right_room, right) = paired(q.b.t(), q.n, q.k);
         let pairs: Gemm<f32, f32> =
             Gemm { alpha: q.alpha, accumulate: q.accumulate, ..Gemm::new(q.m, q.n, half, left, right.t(), q.c) };
-        let mut turned = Oriented::new(&pairs, left, right.t(), q.c, q.c_row);
-        (turned.pairs, turned.is_free) = (true, true);
-        turned.run(done);
+        let mut transposed = Oriented::new(&pairs, left, right.t(), q.c, q.c_row);
+        (transposed.pairs, transposed.is_free) = (true, true);
+        transposed.run(done);
         drop((left_room, right_room));
     }
 }

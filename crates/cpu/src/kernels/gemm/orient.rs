@@ -98,8 +98,8 @@ impl<S: Multiply> Oriented<S> {
             fixed_depth: 0,
         };
         let (m, n, left, right) = (q.n, q.m, b.t(), a.t());
-        let turned = Oriented { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
-        if turned.cost() < straight.cost() { turned } else { straight }
+        let transposed = Oriented { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
+        if transposed.cost() < straight.cost() { transposed } else { straight }
     }
 
     /// Cycles by a rough count: those of the tiles, and of packing by copying or transposing.

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::householder::{Reflectors, reflector};
-use super::rotations::{Rotations, is_turned, length};
+use super::rotations::{Rotations, is_flipped, length};
 use super::{Real, scale_of};
 use crate::pool::{self, Shared};
 use crate::vmath::simd::Vector;
@@ -203,11 +203,11 @@ pub fn eigh<T: Real>(a: &[T], n: usize, values: &mut [T], vectors: Option<&mut [
     }
 }
 
-/// Gives each column of an `m × n` matrix a positive largest component; returns which were turned.
+/// Gives each column of an `m × n` matrix a positive largest component; returns which were flipped.
 pub(super) fn settle<T: Real>(x: &mut [T], m: usize, n: usize) -> Vec<bool> {
-    let turned: Vec<bool> = (0..n).map(|j| is_turned((0..m).map(|i| x[i * n + j]))).collect();
+    let flipped: Vec<bool> = (0..n).map(|j| is_flipped((0..m).map(|i| x[i * n + j]))).collect();
     for row in x.chunks_exact_mut(n.max(1)) {
-        row.iter_mut().zip(&turned).filter(|(_, t)| **t).for_each(|(x, _)| *x = -*x);
+        row.iter_mut().zip(&flipped).filter(|(_, t)| **t).for_each(|(x, _)| *x = -*x);
     }
-    turned
+    flipped
 }

@@ -24,6 +24,7 @@ pub mod triangular;
 
 use super::gemm::{Float, Gemm, Mat, Multiply};
 use crate::vmath::dispatch;
+use crate::vmath::loops::dot_leaf;
 use crate::vmath::simd::{Isa, Vector};
 use std::ops::{Div, Neg};
 
@@ -60,7 +61,7 @@ pub trait Real: Float + Multiply<Acc = Self> + Div<Output = Self> + Neg<Output =
 
 macro_rules! real {
     ($t:ident, $v:ident, $dot:ident, $axpy:ident, $lu:ident, $solve:ident, $two:ident, $pair:ident, $rotate:ident) => {
-        dispatch! { unsafe fn $dot(x: &[$t], y: &[$t]) -> $t { I => dot::<<I as Isa>::$v>(x.as_ptr(), y.as_ptr(), x.len()) } }
+        dispatch! { unsafe fn $dot(x: &[$t], y: &[$t]) -> $t { I => dot_leaf::<<I as Isa>::$v>(x.as_ptr(), y.as_ptr(), x.len()) } }
         dispatch! { unsafe fn $axpy(s: $t, x: &[$t], y: &mut [$t]) { I => axpy::<<I as Isa>::$v>(s, x.as_ptr(), y.as_mut_ptr(), x.len()) } }
         dispatch! { unsafe fn $lu(p: &mut lu::Panel<$t>) { I => lu::panel::<<I as Isa>::$v>(p) } }
         dispatch! { unsafe fn $solve(s: &triangular::Block<$t>) { I => triangular::block::<<I as Isa>::$v>(s) } }
@@ -111,33 +112,6 @@ macro_rules! real {
 }
 real!(f32, S, dot_f32, axpy_f32, lu_f32, solve_f32, two_f32, pair_f32, rotate_f32);
 real!(f64, D, dot_f64, axpy_f64, lu_f64, solve_f64, two_f64, pair_f64, rotate_f64);
-
-/// The inner product of `n` elements.
-///
-/// # Safety
-/// `n` elements behind each pointer.
-#[inline(always)]
-unsafe fn dot<V: Vector>(x: *const V::E, y: *const V::E, n: usize) -> V::E {
-    let mut sums = [V::zero(); 4];
-    let mut i = 0;
-    // SAFETY: the caller's promise.
-    unsafe {
-        while i + 4 * V::N <= n {
-            for (k, s) in sums.iter_mut().enumerate() {
-                *s = V::load(x.add(i + k * V::N)).fma(V::load(y.add(i + k * V::N)), *s);
-            }
-            i += 4 * V::N;
-        }
-        while i + V::N <= n {
-            sums[0] = V::load(x.add(i)).fma(V::load(y.add(i)), sums[0]);
-            i += V::N;
-        }
-        if i < n {
-            sums[1] = V::load_n(x.add(i), n - i).fma(V::load_n(y.add(i), n - i), sums[1]);
-        }
-    }
-    ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum()
-}
 
 /// `y += s x` for `n` elements.
 ///

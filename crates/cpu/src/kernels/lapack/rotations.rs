@@ -149,9 +149,9 @@ pub(super) fn length(a: f64, b: f64) -> f64 {
     if squares > 1e-280 && squares < 1e280 { squares.sqrt() } else { a.hypot(b) }
 }
 
-/// Turns vector `i` (row of `z`) so that its largest component is positive; returns whether it was turned. Of
+/// Flips vector `i` (row of `z`) so that its largest component is positive; returns whether it was flipped. Of
 /// components that are equal but for rounding, the first counts.
-pub(super) fn is_turned<T: Real>(v: impl Iterator<Item = T>) -> bool {
+pub(super) fn is_flipped<T: Real>(v: impl Iterator<Item = T>) -> bool {
     let slack = 1.0 + 4096.0 * T::EPSILON.to_f64();
     let mut best = T::ZERO;
     for x in v {

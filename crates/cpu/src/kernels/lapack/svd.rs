@@ -184,7 +184,7 @@ fn diagonalize<T: Real>(d: &mut [f64], e: &mut [f64], mut uv: Option<[&mut Rotat
     let n = d.len();
     let norm = (0..n).map(|i| d[i].abs() + e[i].abs()).fold(0.0, f64::max);
     let tiny = norm * f64::EPSILON.max(T::EPSILON.to_f64() * 1e-3);
-    let mut is_turned = vec![false; n];
+    let mut is_flipped = vec![false; n];
     for k in (0..n).rev() {
         for _ in 0..STEPS_MAX {
             // The block `l..=k` that does not fall apart, and whether `d[l - 1]` is zero above it.
@@ -199,10 +199,10 @@ fn diagonalize<T: Real>(d: &mut [f64], e: &mut [f64], mut uv: Option<[&mut Rotat
             step(d, e, l, k, uv.as_mut());
         }
         if d[k] < 0.0 {
-            (d[k], is_turned[k]) = (-d[k], true);
+            (d[k], is_flipped[k]) = (-d[k], true);
         }
     }
-    is_turned
+    is_flipped
 }
 
 /// Rotates `e[l]` away, whose `d[l - 1]` is zero.
@@ -314,10 +314,10 @@ fn flip<T: Real>(from: &[T], m: usize, n: usize, to: &mut [T]) {
 
 /// Gives left vectors a positive largest component, and right ones that have no partner.
 fn turn<T: Real>(f: Factors<T>, m: usize, n: usize) {
-    let turned = settle(f.u, m, f.left);
+    let flipped = settle(f.u, m, f.left);
     for (j, row) in f.vt.chunks_exact_mut(n.max(1)).enumerate() {
-        let is_turned = if j < m.min(n) { turned[j] } else { super::rotations::is_turned(row.iter().copied()) };
-        if is_turned {
+        let is_flipped = if j < m.min(n) { flipped[j] } else { super::rotations::is_flipped(row.iter().copied()) };
+        if is_flipped {
             row.iter_mut().for_each(|x| *x = -*x);
         }
     }
@@ -332,16 +332,16 @@ fn tall<T: Real>(mut a: Vec<T>, m: usize, n: usize, s: &mut [T], counts: Option<
     }
     let mut b = bidiagonal(&mut a, n);
     let mut rotations = counts.map(|_| [Rotations::<T>::new(n), Rotations::<T>::new(n)]);
-    let is_turned = diagonalize(&mut b.d, &mut b.e, rotations.as_mut().map(|[u, v]| [u, v]));
+    let is_flipped = diagonalize(&mut b.d, &mut b.e, rotations.as_mut().map(|[u, v]| [u, v]));
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| b.d[j].total_cmp(&b.d[i]));
     s.iter_mut().zip(&order).for_each(|(s, &i)| *s = T::from_f64(b.d[i]));
     let ([left, right], [u, v]) = (counts?, rotations?);
     // The vectors as columns of a larger matrix, which goes on with the identity.
-    let spread = |rows: Vec<T>, len: usize, columns: usize, is_turned: &dyn Fn(usize) -> bool| {
+    let spread = |rows: Vec<T>, len: usize, columns: usize, is_flipped: &dyn Fn(usize) -> bool| {
         let mut x = vec![T::ZERO; len * columns];
         for (j, &from) in order.iter().enumerate() {
-            let sign = if is_turned(from) { -T::ONE } else { T::ONE };
+            let sign = if is_flipped(from) { -T::ONE } else { T::ONE };
             (0..n).for_each(|i| x[i * columns + j] = rows[from * n + i] * sign);
         }
         (n..columns.min(len)).for_each(|i| x[i * columns + i] = T::ONE);
@@ -350,7 +350,7 @@ fn tall<T: Real>(mut a: Vec<T>, m: usize, n: usize, s: &mut [T], counts: Option<
     let mut u = spread(u.finish(), m, left, &|_| false);
     b.left.apply(&mut u[..n * left], left, false);
     first.iter().for_each(|q| q.apply(&mut u, left, false));
-    let mut v = spread(v.finish(), n, right, &|i| is_turned[i]);
+    let mut v = spread(v.finish(), n, right, &|i| is_flipped[i]);
     b.right.apply(&mut v, right, false);
     Some([u, v])
 }

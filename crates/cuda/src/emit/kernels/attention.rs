@@ -141,14 +141,14 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// The same with a result `[N, L, H, F]`.
-pub fn attention_turned(c: &Call) -> Option<Vec<Kernel>> {
+pub fn attention_transposed(c: &Call) -> Option<Vec<Kernel>> {
     one_query(c).or_else(|| flash::attention(c, true)).or_else(|| flash_mma::attention(c, true))
 }
 
 /// The kernel of an attention of one query; `None` for others.
 fn one_query(c: &Call) -> Option<Vec<Kernel>> {
     let [q, k, v, mask @ ..] = c.args else { return None };
-    // A turned result has its heads and queries the other way round, which is the same for one.
+    // A transposed result has its heads and queries the other way round, which is the same for one.
     let s = Sizes::new(&q.ty, &k.ty, &v.ty, c.major)?;
     let scale = c.attrs.float("scale").ok()?;
     if c.attrs.bool("causal") != Ok(false) {

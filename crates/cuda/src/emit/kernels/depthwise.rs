@@ -214,7 +214,7 @@ pub fn scratch(attrs: &Attrs, args: &[Operand]) -> usize {
     channels * taps * parts * Class::of(args[0].ty.dtype).size()
 }
 
-/// The gradient of w from that of y: a block for each channel and some pictures, then their sum.
+/// The gradient of w from that of y: a block for each channel and some images, then their sum.
 pub fn weight_grad(c: &Call) -> Option<Vec<Kernel>> {
     let (x, dy, dw) = (&c.args[0], &c.args[1], &c.outs[0]);
     let p = Planes::new(c.attrs, x, dw, dy)?;

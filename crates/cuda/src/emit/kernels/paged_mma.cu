@@ -221,7 +221,7 @@ template <int D, typename C> FN void see_segment(Heads<D>& total, const uint2 (&
         #pragma unroll
         for (int j = 0; j < 2; j++) {
             unsigned a[4];
-            take_turned(a, values + ((16 * j + r + lane / 16 * 8) * PIECES + (2 * i + lane / 8 % 2 ^ r)) * 16);
+            take_transposed(a, values + ((16 * j + r + lane / 16 * 8) * PIECES + (2 * i + lane / 8 % 2 ^ r)) * 16);
             Halves<C>::multiply(total.y[i], a, b[j][0], b[j][1]);
         }
 }

@@ -40,15 +40,15 @@ fn unpack(c: &Call, index: Option<&Operand>) -> Option<Vec<Kernel>> {
     };
     let body = format!(
         "const idx row = {row};\n\
-         const int sub = i % {eighths} / 4, t = i % 4;\n\
+         const int sub = i % {packs} / 4, t = i % 4;\n\
          float e[8];\n\
          weights_{f}(w + row * {bytes}, sub, t, e);\n\
-         const idx at = i / {eighths} * {k} + sub * 32 + 4 * t;\n\
+         const idx at = i / {packs} * {k} + sub * 32 + 4 * t;\n\
          #pragma unroll\n\
          for (int j = 0; j < 4; j++) {{\n\
          y[at + j] = put_{dtype}(e[j]);\n\
          y[at + 16 + j] = put_{dtype}(e[4 + j]);\n}}\n",
-        eighths = k / 8,
+        packs = k / 8,
         f = f.attr(),
         bytes = f.bytes(k).ok()?,
         dtype = y.ty.dtype

@@ -191,7 +191,7 @@ fn kernel(s: &Sizes, rows: usize, [down, across]: [isize; 2], [before, after]: [
             .collect()
     };
     let declared: String = (1..=rows).map(|r| format!("float row{r}[{each}], next{r}[{each}];\n")).collect();
-    let turned: String = (1..=rows)
+    let transposed: String = (1..=rows)
         .map(|r| format!("#pragma unroll\nfor (int n = 0; n < {each}; n++) row{r}[n] = next{r}[n];\n"))
         .collect();
     format!(
@@ -202,7 +202,7 @@ fn kernel(s: &Sizes, rows: usize, [down, across]: [isize; 2], [before, after]: [
          #pragma unroll\nfor (int i = 0; i < {depth}; i++)\n\
          w[i] = matrix[(idx)(part * {depth} + i) * {down} + (idx)(rank * {columns} + j) * {across}];\n{declared}\
          {}\
-         for (int k = 0; k < {steps}; k++) {{\n{turned}\
+         for (int k = 0; k < {steps}; k++) {{\n{transposed}\
          {}{}\
          sync_cluster();\n\
          for (int i = threadIdx.x * 4; i < {own_rows} * {width}; i += {threads} * 4) {{\n\

@@ -1,5 +1,5 @@
 //! What happens behind a product of few rows to each row of a block's columns by itself: loops that need nothing
-//! else of the product (heads are turned, keys and values put into caches), and the search for extremes.
+//! else of the product (heads are transposed, keys and values put into caches), and the search for extremes.
 //!
 //! A warp has a row of the block's columns, two or four beside each other in each lane, and where a point looks at other
 //! columns as well, the warp's memory has them all.

@@ -64,8 +64,8 @@ pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
     n.op.name == op::ATTENTION && !is_on(Flag::MatmulTf32) && Sizes::new(types).is_some()
 }
 
-/// The kernel of an attention of many queries in f32; `None` for others. A turned result is `[N, L, H, F]`.
-pub fn attention(c: &Call, is_turned: bool) -> Option<Vec<Kernel>> {
+/// The kernel of an attention of many queries in f32; `None` for others. A transposed result is `[N, L, H, F]`.
+pub fn attention(c: &Call, is_transposed: bool) -> Option<Vec<Kernel>> {
     let [q, k, v] = c.args else { return None };
     let types = [q, k, v].map(|o| o.ty.clone());
     let s = Sizes::new(&types).filter(|_| !is_on(Flag::MatmulTf32))?;
@@ -86,7 +86,7 @@ pub fn attention(c: &Call, is_turned: bool) -> Option<Vec<Kernel>> {
     };
     let scale = c.attrs.float("scale").ok()? * std::f64::consts::LOG2_E;
     let start = |o: &Operand, head: &str| format!("n * {}ll + {head} * {}ll", o.layout.strides[0], o.layout.strides[1]);
-    let to = match is_turned {
+    let to = match is_transposed {
         true => format!("((n * (idx){queries} + row) * {heads} + h) * {width}"),
         false => format!("((n * {heads} + h) * (idx){queries} + row) * {width}"),
     };

@@ -100,16 +100,16 @@ struct Writer<'a> {
     mask: Option<&'a Operand>,
     is_causal: bool,
     /// Results are `[N, L, H, F]`.
-    is_turned: bool,
+    is_transposed: bool,
     scale: f64,
 }
 
 impl<'a> Writer<'a> {
-    fn new(c: &'a Call<'a>, first: usize, is_turned: bool) -> Option<Writer<'a>> {
+    fn new(c: &'a Call<'a>, first: usize, is_transposed: bool) -> Option<Writer<'a>> {
         let types: Vec<&Type> = c.args.iter().map(|o| &o.ty).collect();
         let s = Sizes::new(types.get(..3)?, types.get(first..)?, c.major)?;
         let scale = c.attrs.float("scale").ok()? * std::f64::consts::LOG2_E;
-        Some(Writer { s, c, mask: c.args.get(first), is_causal: c.attrs.bool("causal").ok()?, is_turned, scale })
+        Some(Writer { s, c, mask: c.args.get(first), is_causal: c.attrs.bool("causal").ok()?, is_transposed, scale })
     }
     /// Template arguments: width, products, causal, aligned.
     fn template(&self, operands: &[&Operand]) -> String {
@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
     /// Where a head's rows of a contiguous result with so many heads and rows begin, and the step between them.
     fn result(&self, name: &str, heads: usize, rows: usize, head: &str) -> String {
         let width = self.s.width;
-        match self.is_turned {
+        match self.is_transposed {
             true => format!("{name} + (n * {rows}ll * {heads} + {head}) * {width}, {}", heads * width),
             false => format!("{name} + (n * {heads}ll + {head}) * {rows} * {width}, {width}"),
         }
@@ -176,9 +176,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The kernel of an attention; a turned result is `[N, L, H, F]`.
-pub fn attention(c: &Call, is_turned: bool) -> Option<Vec<Kernel>> {
-    let w = Writer::new(c, 3, is_turned)?;
+/// The kernel of an attention; a transposed result is `[N, L, H, F]`.
+pub fn attention(c: &Call, is_transposed: bool) -> Option<Vec<Kernel>> {
+    let w = Writer::new(c, 3, is_transposed)?;
     let Sizes { batch, heads, shared, queries, keys, .. } = w.s;
     let [q, k, v] = c.args.first_chunk()?;
     let tiles = queries.div_ceil(OWN);
@@ -199,9 +199,9 @@ pub fn attention(c: &Call, is_turned: bool) -> Option<Vec<Kernel>> {
     Some(vec![w.kernel(t, batch * heads * tiles, 1, &body)?])
 }
 
-/// The kernels of an attention's gradient; turned results are `[N, L, H, F]`.
-pub fn gradients(c: &Call, is_turned: bool) -> Option<Vec<Kernel>> {
-    let w = Writer::new(c, GRADIENT_INPUTS, is_turned)?;
+/// The kernels of an attention's gradient; transposed results are `[N, L, H, F]`.
+pub fn gradients(c: &Call, is_transposed: bool) -> Option<Vec<Kernel>> {
+    let w = Writer::new(c, GRADIENT_INPUTS, is_transposed)?;
     let Sizes { batch, heads, kept, shared, queries, keys, width } = w.s;
     let [q, k, v, y, _, g] = c.args.first_chunk()?;
     // A warp adds up a row.

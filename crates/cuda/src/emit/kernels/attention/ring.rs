@@ -112,7 +112,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View, is_put: bool) -> 
          p[t][i] = top == hidden ? 0.0f : exp2f(p[t][i] - top);\nl = l + p[t][i];\n}}\n\
          const unsigned e = pair_{dtype}(p[0][0], p[0][1]), f = pair_{dtype}(p[1][0], p[1][1]);\n\
          #pragma unroll\nfor (int j = 0; j < {steps}; j++) {{\n\
-         unsigned z[4];\ntake_turned(z, values_at + j * 32);\n\
+         unsigned z[4];\ntake_transposed(z, values_at + j * 32);\n\
          #pragma unroll\nfor (int n = 0; n < 2; n++) {{\n\
          float* const to = acc[j * 2 + n];\nto[0] *= less;\nto[1] *= less;\n\
          multiply_{dtype}(to, e, 0, f, 0, z[n * 2], z[n * 2 + 1]);\n}}\n}}\n}}\n\
