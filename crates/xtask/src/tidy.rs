@@ -72,6 +72,11 @@ const PRINT_NOTHING: &[&str] =
 /// Files of theirs that may: where messages without a subscriber go, and where the process ends.
 const PRINT: &[&str] = &["crates/runtime/src/log.rs", "crates/dist/src/collective/mpi.rs"];
 
+/// Crates without state of the process: a process may have several jobs, and a simulation all of a cluster.
+const HOLD_NO_STATE: &[&str] = &["net", "dist", "nn", "parallel"];
+/// Files of theirs that have some: idle buffers, MPI (which a process initializes once), and how many readers spin.
+const STATE: &[&str] = &["crates/dist/src/pool.rs", "crates/dist/src/collective/mpi.rs", "crates/net/src/stream.rs"];
+
 /// Files, and folders of kernels, that may contain `unsafe`.
 const UNSAFE: &[&str] = &[
     "crates/cpu/examples/kernels.rs",
@@ -209,6 +214,7 @@ fn source(file: &Path, bad: &mut Vec<String>) -> Result<(), String> {
     let is_in = |crates: &[&str]| crates.iter().any(|c| name.starts_with(&format!("crates/{c}/src/")));
     let names_no_device = is_in(NAME_NO_DEVICE);
     let mut may_print = !is_in(PRINT_NOTHING) || PRINT.contains(&name.as_str()) || name.ends_with("tests.rs");
+    let may_hold_state = !is_in(HOLD_NO_STATE) || STATE.contains(&name.as_str());
     for (i, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or("");
         may_print |= code.contains("#[cfg(test)]");
@@ -220,6 +226,9 @@ fn source(file: &Path, bad: &mut Vec<String>) -> Result<(), String> {
         forbid(may_be_unsafe, &["unsafe {", "unsafe fn", "unsafe impl"], "unsafe outside the listed files");
         forbid(false, &["todo!(", "unimplemented!(", "dbg!("], "a stub");
         forbid(may_print, &["println!(", "eprint!("], "printed; use runtime::log");
+        let is_static = code.trim_start().trim_start_matches("pub ").starts_with("static ");
+        let mutable = ["static mut ", "Mutex<", "RwLock<", "OnceLock<", "Atomic"];
+        forbid(may_hold_state || !is_static, &mutable, "state of the process; it belongs to a job");
         forbid(!names_no_device, &["cpu::", "cuda::", "\"cuda"], "a device is named below the façade");
     }
     Ok(())
