@@ -100,7 +100,7 @@ impl Order {
                     (rest, is_begun) = (*shape.get(dim)?, false);
                 }
                 let size = left.min(rest);
-                if size == 0 || left % size != 0 || rest % size != 0 {
+                if size == 0 || !left.is_multiple_of(size) || !rest.is_multiple_of(size) {
                     return None;
                 }
                 last = i;
