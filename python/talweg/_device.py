@@ -45,6 +45,8 @@ class device(str):
         if index is not None and not isinstance(index, int):
             raise type_error(f"device: index must be an int, not {builtins.type(index).__name__}")
         if kind not in ("cpu", "cuda") and type not in _native.devices():
+            if kind == "meta":
+                _native.zeros((), device="meta")  # says what to write instead
             known = ", ".join(_native.devices())
             raise DeviceError(_native.located(f'there is no device "{type}"; there are {known}'))
         self = str.__new__(cls, type if index is None else f"{type}:{index}")

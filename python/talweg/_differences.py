@@ -23,6 +23,7 @@ DIFFERS = {
     "torch.Tensor.as_strided": "returns a copy: a write to it does not reach the tensor",
     "torch.as_strided_scatter": "the gradient of the input is zero where it is overwritten; PyTorch 2.15's is zero everywhere else",
     "torch.index_fill": "the gradient of a tensor `value` counts an index that is named twice once; PyTorch's counts it twice",
+    "torch.Tensor.grad": "each read is another handle to the gradient; where an assigned tensor is a view, the gradient is its copy",
     "torch.Tensor.size": "also the number of elements, as the array API has it: an `int` that can be called",
     "torch.Tensor.data_ptr": "the address of the elements as they are now; computing anything may move them",
     "torch.save": "writes safetensors, not pickle: modules are saved as `model.state_dict()`",

@@ -49,6 +49,11 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
+    def __copy__(self):
+        made = Tensor.__new__(type(self), _of=self)
+        made.__dict__.update(self._attributes())
+        return made
+
     def __deepcopy__(self, memo):
         made = type(self)(self.detach(), self.requires_grad)
         made.__dict__.update(copy.deepcopy(self._attributes(), memo))

@@ -43,6 +43,64 @@ pub const TYPED: &[&str] = &["sum", "mean", "prod", "nansum", "nanmean", "cumsum
 /// Methods that only arrange elements: in PyTorch their results are views even where nothing changes.
 const ARRANGED: [&str; 4] = ["broadcast_to", "flatten", "squeeze", "unflatten"];
 
+/// Methods whose operands must have one element type, as in PyTorch.
+const ONE_TYPE: [&str; 20] = [
+    "addbmm",
+    "addmm",
+    "addmv",
+    "baddbmm",
+    "bilinear",
+    "bmm",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "dot",
+    "einsum",
+    "inner",
+    "linear",
+    "matmul",
+    "mm",
+    "mv",
+    "tensordot",
+];
+
+/// The element type of a parameter that is a tensor, as an option.
+fn element_type(p: &Param) -> Option<String> {
+    let n = &p.name;
+    match p.rust.as_str() {
+        "Like" => Some(format!("{n}.0.dtype().ok()")),
+        "Option<Like>" => Some(format!("{n}.as_ref().and_then(|t| t.0.dtype().ok())")),
+        "Other" => Some(format!("match &{n} {{ Other::Tensor(t) => t.dtype().ok(), _ => None }}")),
+        _ => None,
+    }
+}
+
+/// What a method refuses that the engine would compute (`crate::strict`).
+fn refusal(m: &Python, out: &mut String) {
+    let name = m.name.as_str();
+    let _ = match name {
+        "abs" | "neg" => writeln!(out, "        strict::unary({name:?}, self.dtype_now())?;"),
+        "floor_divide" | "fmod" | "pow" | "rem" | "sub" => {
+            let other = &m.params[0].name;
+            writeln!(out, "        strict::operator({name:?}, || self.dtype_now(), &{other}, false)?;")
+        }
+        _ if ONE_TYPE.contains(&name) => {
+            let own = m.method.on_self.then(|| "Some(self.dtype_now())".to_string());
+            let types: Vec<String> = own.into_iter().chain(m.params.iter().filter_map(element_type)).collect();
+            let types = match m.params.iter().find(|p| p.rust == "Likes") {
+                Some(list) => format!("strict::types_of(&{}.0).collect::<Vec<_>>()", list.name),
+                None => format!("[{}]", types.join(", ")),
+            };
+            let _ = writeln!(out, "        let types = {types};");
+            writeln!(out, "        strict::same_type({name:?}, &types)?;")
+        }
+        _ => Ok(()),
+    };
+}
+
 /// The parameters, with NumPy's `axis` and `keepdims` as other spellings that are not shown.
 fn signature(m: &Python, axis: Option<&Param>) -> Signature {
     let mut s = Signature::default();
@@ -109,6 +167,7 @@ fn method(m: &Python, out: &mut String) {
     let _ = writeln!(out, "    fn r#{rust}({receiver}py: Python<'_>, {params}) -> PyResult<Py<PyAny>> {{");
     let takes = format!("({})", s.shown.join(", "));
     let _ = writeln!(out, "        known(py, {:?}, {takes:?}, unknown)?;", m.name);
+    refusal(m, out);
     body(m, axis, out);
     out.push_str("    }\n");
 }

@@ -39,7 +39,12 @@ fn moved(t: &Tensor, device: &str) -> Tensor {
 /// The error, with the devices that there are.
 fn known(e: &Error) -> Error {
     let mut e = e.clone();
-    e.message = format!("{}; the devices of this machine: {}", e.message, runtime::devices().join(", "));
+    e.message = if e.message.contains("\"meta\"") {
+        "there is no device \"meta\": leave it out: shapes are known at once, and nothing is computed before it is read"
+            .into()
+    } else {
+        format!("{}; the devices of this machine: {}", e.message, runtime::devices().join(", "))
+    };
     e
 }
 

@@ -1,8 +1,9 @@
 //! Gradients and variables: what is collected, and values that change.
 
 use crate::autograd::{GradFn, autograd_backward, grad_error};
-use crate::convert::{Like, PyDType, arg};
+use crate::convert::{Like, PyDType, arg, is_numpy_scalar};
 use crate::error::{OrRaise, exception, type_error, value_error};
+use crate::exchange::required;
 use crate::site::here;
 use crate::tensor::{PyTensor, call, wrap};
 use crate::view::{Cell, Kind};
@@ -24,6 +25,13 @@ fn with_history(old: &Tensor, new: Tensor) -> Tensor {
         Tensor::where_(&Tensor::from(true), &new, old)
     } else {
         new
+    }
+}
+impl PyTensor {
+    /// Writes a number over all elements of its value `t`.
+    fn filled(&self, py: Python<'_>, t: &Tensor, x: Tensor) -> PyResult<()> {
+        let shape = t.shape().or_raise(py)?;
+        self.change(py, here(py).scope(|| with_history(t, x.broadcast_to(shape))))
     }
 }
 fn check_inexact(t: &Tensor) -> PyResult<()> {
@@ -159,10 +167,11 @@ impl PyTensor {
         }
     }
     #[setter(grad)]
-    fn set_grad(&self, py: Python<'_>, grad: Option<Like>) -> PyResult<()> {
+    fn set_grad(&self, py: Python<'_>, grad: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let t = self.tensor();
         let mine = t.value().or_raise(py)?;
-        let value = grad.map(|g| g.0.value().cloned().or_raise(py)).transpose()?;
+        let given = grad.map(|g| g.extract::<Like>()).transpose()?;
+        let value = given.map(|g| g.0.value().cloned().or_raise(py)).transpose()?;
         if let Some(g) = &value
             && g.ty() != mine.ty()
         {
@@ -174,6 +183,9 @@ impl PyTensor {
                 v.zero_grad();
                 if value.is_some() {
                     v.var().set_grad(value);
+                }
+                if let Some(handle) = grad.and_then(|g| g.cast::<PyTensor>().ok()) {
+                    handle.get().0.follow_gradient(&v);
                 }
             }
             None if !mine.node().needs_grad() && value.is_some() => {
@@ -270,13 +282,22 @@ impl PyTensor {
         Ok(slf)
     }
     /// Makes every element the same number.
-    fn fill_(slf: Py<PyTensor>, py: Python<'_>, #[pyo3(from_py_with = arg)] x: f64) -> PyResult<Py<PyTensor>> {
+    fn fill_(slf: Py<PyTensor>, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
         let t = slf.get().tensor();
-        slf.get().change(py, here(py).scope(|| with_history(&t, t.full_like(x))))?;
+        let dtype = t.dtype().or_raise(py)?;
+        let x = if is_numpy_scalar(value) { value.call_method0("item")? } else { value.clone() };
+        let x = required(&x, Some(dtype))?;
+        let rank = x.rank().or_raise(py)?;
+        if rank != 0 {
+            return Err(value_error(format!("fill_: value must be a number or have no dimensions, not {rank}")));
+        }
+        slf.get().filled(py, &t, x)?;
         Ok(slf)
     }
     /// Makes every element zero.
     fn zero_(slf: Py<PyTensor>, py: Python<'_>) -> PyResult<Py<PyTensor>> {
-        PyTensor::fill_(slf, py, 0.0)
+        let t = slf.get().tensor();
+        slf.get().filled(py, &t, t.full_like(0.0))?;
+        Ok(slf)
     }
 }

@@ -1,14 +1,15 @@
 //! PyTorch's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
 
 use crate::convert::{Other, type_name};
-use crate::error::{exception, index_error, type_error};
+use crate::error::{OrRaise, exception, index_error, type_error};
 use crate::exchange;
 use crate::site::here;
+use crate::strict;
 use crate::tensor::PyTensor;
 use crate::view::Strides;
-use ::tensor::{DType, Index, Shape, Tensor};
+use ::tensor::{DType, Index, Literal, Shape, Tensor};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 
 /// The end of a slice: anything that is an index, or nothing.
 fn end(s: &Bound<'_, PySlice>, name: &str) -> PyResult<Option<i64>> {
@@ -55,38 +56,71 @@ fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
     Err(type_error(e))
 }
 
+/// True for what makes a list of indices a tuple of them.
+fn is_part(p: &Bound<'_, PyAny>) -> bool {
+    let is_tensor = p.is_instance_of::<PyTensor>();
+    let is_list = p.is_instance_of::<PyList>() || p.is_instance_of::<PyTuple>();
+    is_tensor || is_list || p.is_none() || p.is_instance_of::<PySlice>() || p.is_instance_of::<PyEllipsis>()
+}
+
 fn parts(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
-    match index.cast::<PyTuple>() {
-        Ok(t) => t.iter().map(|p| part(&p)).collect(),
-        Err(_) => Ok(vec![part(index)?]),
+    if let Ok(t) = index.cast::<PyTuple>() {
+        return t.iter().map(|p| part(&p)).collect();
     }
+    // As in PyTorch, a list of anything but numbers is a tuple.
+    if let Ok(list) = index.cast::<PyList>()
+        && list.len() < 32
+        && list.iter().any(|p| is_part(&p))
+    {
+        return list.iter().map(|p| part(&p)).collect();
+    }
+    Ok(vec![part(index)?])
 }
 
 /// PyTorch's order of integers beside lists of indices: integers select first, so that `x[0, :, [1, 2]]` is
-/// `x[0][:, [1, 2]]`, where NumPy puts the dimension of the list to the front. The two indices to apply, if that differs.
-fn selected_first(parts: &[Index]) -> Option<[Vec<Index>; 2]> {
+/// `x[0][:, [1, 2]]`, where NumPy puts the dimension of the list to the front. A bool without dimensions is a new
+/// dimension with a list of one index or none. The two indices to apply, if that differs.
+fn selected_first(parts: &[Index]) -> PyResult<Option<[Vec<Index>; 2]>> {
+    let is_bool = |t: &Tensor| t.dtype().is_ok_and(|d| d == DType::Bool);
+    let is_flag = |p: &Index| matches!(p, Index::Tensor(t) if t.rank() == Ok(0) && is_bool(t));
     let is_one = |p: &Index| match p {
         Index::At(_) => true,
-        Index::Tensor(t) => t.rank() == Ok(0) && t.dtype().is_ok_and(|d| d != DType::Bool),
+        Index::Tensor(t) => t.rank() == Ok(0) && !is_bool(t),
         _ => false,
     };
     let is_list = |p: &Index| matches!(p, Index::Tensor(_)) && !is_one(p);
     let places: Vec<usize> = (0..parts.len()).filter(|&k| is_one(&parts[k]) || is_list(&parts[k])).collect();
     let is_apart = places.windows(2).any(|w| w[1] != w[0] + 1);
-    if !is_apart || !parts.iter().any(is_one) || !parts.iter().any(is_list) {
-        return None;
+    let is_mixed = is_apart && parts.iter().any(is_one) && parts.iter().any(is_list);
+    if !is_mixed && !parts.iter().any(is_flag) {
+        return Ok(None);
     }
-    let axes = |p: &Index| match p {
-        Index::NewAxis => 0,
-        Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool) => t.rank().unwrap_or(0),
-        _ => 1,
-    };
-    let whole = |p: &Index| match p {
-        p if is_one(p) || matches!(p, Index::Ellipsis) => vec![p.clone()],
-        p => vec![Index::slice(None, None, 1); axes(p)],
-    };
-    let first = parts.iter().flat_map(whole).collect();
-    Some([first, parts.iter().filter(|p| !is_one(p)).cloned().collect()])
+    let all = || Index::slice(None, None, 1);
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for p in parts {
+        match p {
+            Index::At(_) => first.push(p.clone()),
+            Index::Tensor(_) if is_one(p) => first.push(p.clone()),
+            Index::Tensor(t) if is_flag(p) => {
+                first.push(Index::NewAxis);
+                let chosen: &[i128] = if Python::attach(|py| t.item::<bool>().or_raise(py))? { &[0] } else { &[] };
+                rest.push(Index::Tensor(Literal::from_ints(DType::I64, Shape::new(&[chosen.len()]), chosen).into()));
+            }
+            Index::Tensor(t) => {
+                first.extend(vec![all(); if is_bool(t) { t.rank().unwrap_or(0) } else { 1 }]);
+                rest.push(p.clone());
+            }
+            Index::Ellipsis => {
+                first.push(Index::Ellipsis);
+                rest.push(Index::Ellipsis);
+            }
+            Index::NewAxis | Index::Slice { .. } => {
+                first.push(p.clone());
+                rest.push(all());
+            }
+        }
+    }
+    Ok(Some([first, rest]))
 }
 
 /// A value as an assignment broadcasts it: dimensions of size 1 in front count as none.
@@ -104,9 +138,10 @@ impl PyTensor {
         let site = here(py);
         // A mask is computed at once; that must not hold the interpreter.
         let has_mask = parts.iter().any(|p| matches!(p, Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool)));
+        let order = site.scope(|| selected_first(&parts))?;
         let read = || {
-            site.scope(|| match selected_first(&parts) {
-                Some([first, rest]) => t.index(&first).index(&rest),
+            site.scope(|| match &order {
+                Some([first, rest]) => t.index(first).index(rest),
                 None => t.index(&parts),
             })
         };
@@ -130,10 +165,14 @@ impl PyTensor {
         }
         let value = match value.extract::<Other>()? {
             Other::Tensor(t) => Other::Tensor(site.scope(|| without_leading_ones(t))),
-            number => number,
+            number => {
+                strict::fits(t.dtype().unwrap_or(DType::F32), &number)?;
+                number
+            }
         };
-        let write = || match selected_first(&parts) {
-            Some([first, rest]) => t.index_put(&*first, t.index(&first).index_put(&*rest, value)),
+        let order = site.scope(|| selected_first(&parts))?;
+        let write = || match &order {
+            Some([first, rest]) => t.index_put(&**first, t.index(first).index_put(&**rest, value)),
             None => t.index_put(&*parts, value),
         };
         let y = py.detach(|| site.scope(write));

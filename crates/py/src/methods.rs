@@ -5,6 +5,7 @@ use crate::convert::{
     stored,
 };
 use crate::error::known;
+use crate::strict;
 use crate::tensor::{PyTensor, arrange, call, call_on};
 use ::tensor::linalg::*;
 use ::tensor::loss::*;

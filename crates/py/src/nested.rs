@@ -34,7 +34,8 @@ pub fn number_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     }
     Ok(if obj.is_instance_of::<PyFloat>() { Some(truncated(obj.extract()?)) } else { None })
 }
-fn truncated(x: f64) -> i128 {
+/// The whole part of a number; of NaN and infinities the greatest that there is.
+pub fn truncated(x: f64) -> i128 {
     if x.is_nan() { i128::MAX } else { x as i128 }
 }
 

@@ -1,19 +1,21 @@
 //! The class `Tensor`: a handle to a value, or to a variable that collects gradients.
 
 use crate::convert::{DTypeArg, Other, PyDType, arg, default_float, dtype_object, size_object, type_name};
+use crate::deepcopy;
 use crate::display;
 use crate::error::{OrRaise, STAND_INS, exception, trace_error, unknown_value};
 use crate::error::{type_error, value_error};
 use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
+use crate::strict;
 use crate::transform::is_tracing;
 use crate::view::{Cell, Kind, Strides};
 use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
 use ir::{Buffer, Complex, Source, Type, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyList, PyTuple};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -77,7 +79,8 @@ impl PyTensor {
             _ => Ok(()),
         }
     }
-    fn dtype_now(&self) -> DType {
+    /// Its element type.
+    pub fn dtype_now(&self) -> DType {
         self.tensor().dtype().unwrap_or(DType::F32)
     }
 }
@@ -221,23 +224,43 @@ fn left_to(other: &Bound<'_, PyAny>, op: &str, reflected: &str) -> PyResult<Py<P
     if is_defined && !is_builtin { Ok(py.NotImplemented()) } else { Err(no_operand(other, op)) }
 }
 
+/// True for a list or tuple, which operators leave to Python, as PyTorch's do.
+fn is_sequence(other: &Bound<'_, PyAny>) -> bool {
+    other.is_instance_of::<PyList>() || other.is_exact_instance_of::<PyTuple>()
+}
+
 macro_rules! operators {
     ($($forward:ident $reflected:ident $in_place:ident $method:ident,)*) => {$(
         #[pymethods]
         impl PyTensor {
             fn $forward(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                if is_sequence(other) {
+                    return left_to(other, stringify!($method), stringify!($reflected));
+                }
                 match Other::of(other)? {
-                    Some(o) => call(py, || self.tensor().$method(o)),
+                    Some(o) => {
+                        strict::operator(stringify!($method), || self.dtype_now(), &o, false)?;
+                        call(py, || self.tensor().$method(o))
+                    }
                     None => left_to(other, stringify!($method), stringify!($reflected)),
                 }
             }
             fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                if is_sequence(other) {
+                    // `[0] * n` repeats the list.
+                    let repeats = stringify!($method) == "mul";
+                    return if repeats { Ok(py.NotImplemented()) } else { Err(no_operand(other, stringify!($method))) };
+                }
                 match Other::of(other)? {
-                    Some(o) => call(py, || o.operand(self.dtype_now()).$method(Other::Tensor(self.tensor()))),
+                    Some(o) => {
+                        strict::operator(stringify!($method), || self.dtype_now(), &o, true)?;
+                        call(py, || o.operand(self.dtype_now()).$method(Other::Tensor(self.tensor())))
+                    }
                     None => Err(no_operand(other, stringify!($method))),
                 }
             }
             fn $in_place(&self, py: Python<'_>, other: Other) -> PyResult<()> {
+                strict::operator(stringify!($method), || self.dtype_now(), &other, false)?;
                 self.change(py, here(py).scope(|| self.tensor().$method(other)))
             }
         }
@@ -290,12 +313,15 @@ impl PyTensor {
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        strict::unary("neg", self.dtype_now())?;
         call(py, || self.tensor().neg())
     }
-    fn __pos__(slf: Py<PyTensor>) -> Py<PyTensor> {
-        slf
+    fn __pos__(slf: Py<PyTensor>) -> PyResult<Py<PyTensor>> {
+        strict::unary("positive", slf.get().dtype_now())?;
+        Ok(slf)
     }
     fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        strict::unary("abs", self.dtype_now())?;
         call(py, || self.tensor().abs())
     }
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -303,7 +329,10 @@ impl PyTensor {
     }
     fn __pow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Other::of(other)? {
-            Some(o) if modulo.is_none() => call(py, || self.tensor().pow(o)),
+            Some(o) if modulo.is_none() => {
+                strict::operator("pow", || self.dtype_now(), &o, false)?;
+                call(py, || self.tensor().pow(o))
+            }
             Some(_) => Err(type_error("pow: tensors have no power with a modulus")),
             None => left_to(other, "pow", "__rpow__"),
         }
@@ -381,12 +410,23 @@ impl PyTensor {
     /// The last two axes exchanged.
     #[getter(mT)]
     fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let rank = self.tensor().rank().or_raise(py)?;
+        if rank < 2 {
+            return Err(value_error(format!("mT: expected a matrix or a batch of matrices, not {rank} dimensions")));
+        }
         call_on(py, self, Tensor::t)
     }
-    /// The last two axes exchanged, and complex numbers conjugated.
-    #[getter(H)]
-    fn adjoint(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor().conj().t())
+    /// The conjugates: a view; of real numbers the tensor itself.
+    fn _conj(slf: Py<PyTensor>, py: Python<'_>) -> PyResult<Py<PyTensor>> {
+        let me = slf.get();
+        if !me.dtype_now().is_complex() {
+            return Ok(slf);
+        }
+        let y = here(py).scope(|| me.tensor().conj());
+        match y.error() {
+            Some(e) => Err(exception(py, e)),
+            None => Py::new(py, PyTensor(me.0.conjugate(y))),
+        }
     }
     /// The real parts.
     #[getter]
@@ -400,9 +440,15 @@ impl PyTensor {
         let y = here(py).scope(|| self.tensor().imag());
         y.object_by(py, &|y| PyTensor(self.0.part(y, true)))
     }
-    /// The last two axes exchanged.
+    /// A matrix transposed; a vector stays as it is.
     fn t(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.matrix_transposed(py)
+        let rank = self.tensor().rank().or_raise(py)?;
+        if rank > 2 {
+            return Err(value_error(format!(
+                "t: expected at most 2 dimensions, not {rank}: mT transposes each matrix"
+            )));
+        }
+        call_on(py, self, Tensor::t)
     }
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         match self.tensor().shape().or_raise(py)?.first() {
@@ -511,18 +557,32 @@ impl PyTensor {
         let t = slf.get();
         let is_number = t.tensor().shape().is_ok_and(|s| s.rank() == 0)
             && !t.tensor().value().is_ok_and(|v| v.node().is_symbolic());
-        if !is_number && (spec.is_empty() || t.size(slf.py())? != 1) {
+        if !is_number && spec.is_empty() {
             return t.__repr__(slf.py());
+        }
+        if t.size(slf.py())? != 1 {
+            let e = format!("format: {spec:?} is of one number: write it for each of x.tolist()");
+            return Err(type_error(e));
         }
         t.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,))?.extract()
     }
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         display::tensor_html(py, self, &self.__repr__(py)?)
     }
+    /// Another handle to the same elements: of a variable, to the same variable.
+    fn _alias(&self) -> PyTensor {
+        match self.variable() {
+            Some(_) => PyTensor(self.0.clone()),
+            None => PyTensor(self.0.same(self.tensor())),
+        }
+    }
     fn __reduce__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyTuple>> {
         exchange::reduce(slf)
     }
-    fn __deepcopy__<'py>(slf: &Bound<'py, PyTensor>, _memo: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    fn __deepcopy__<'py>(slf: &Bound<'py, PyTensor>, memo: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(copied) = deepcopy::shared(slf, &memo)? {
+            return Ok(copied);
+        }
         let (make, args) = exchange::reduce(slf)?.extract::<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>()?;
         make.call1(args)
     }

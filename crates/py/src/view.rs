@@ -79,6 +79,8 @@ enum Hop {
     Real,
     /// The imaginary parts.
     Imag,
+    /// The conjugates.
+    Conj,
 }
 
 /// A use of an op that only changes strides.
@@ -101,6 +103,7 @@ impl Hop {
             Hop::View(v) => Tensor::apply1(v.op, &[t], v.attrs.clone()),
             Hop::Real => t.real(),
             Hop::Imag => t.imag(),
+            Hop::Conj => t.conj(),
         }
     }
 }
@@ -214,7 +217,7 @@ impl Cell {
                     return Ok(());
                 };
                 let whole = here(py).scope(|| view.written(&base.tensor(), &new)).or_raise(py)?;
-                base.write_own(py, whole, view.is_detached)
+                if base.follows() { base.write(py, whole) } else { base.write_own(py, whole, view.is_detached) }
             }
         }
     }
@@ -270,6 +273,41 @@ impl Cell {
         }
         made
     }
+    /// A handle to `y`, the conjugates of this handle's value.
+    pub fn conjugate(self: &Arc<Cell>, y: Tensor) -> Arc<Cell> {
+        let made = Cell::new(Kind::Value(y));
+        self.attach(&made, vec![Hop::Conj], Strides::Any, false);
+        made
+    }
+    /// Another handle to `y`, this handle's value, that is changed with it.
+    pub fn same(self: &Arc<Cell>, y: Tensor) -> Arc<Cell> {
+        let made = Cell::new(Kind::Value(y));
+        self.attach(&made, Vec::new(), Strides::Any, false);
+        made
+    }
+    /// Makes the handle the gradient that a variable has got from it. A view stays one: the gradient is its copy.
+    pub fn follow_gradient(&self, v: &Variable) {
+        if self.view().is_some() || self.variable().is_some() || transform::current() != 0 {
+            return;
+        }
+        *self.view.write() = Some(View::of_gradient(v));
+    }
+    /// True for a handle that was made the gradient of a variable.
+    fn follows(&self) -> bool {
+        self.view.read().as_ref().is_some_and(|v| matches!(v.base, Base::Gradient(..)))
+    }
+    /// The handle that this one is a view of, if that is no variable, and a way to show the same of another.
+    pub fn base(&self) -> Option<(Arc<Cell>, impl Fn(&Arc<Cell>) -> Arc<Cell>)> {
+        let view = self.view()?;
+        let Base::Handle(base) = &view.base else { return None };
+        let base = base.upgrade().filter(|b| b.variable().is_none())?;
+        let again = move |other: &Arc<Cell>| {
+            let made = Cell::new(Kind::Value(view.read(&other.tensor())));
+            other.attach(&made, view.path.clone(), view.strides, view.is_detached);
+            made
+        };
+        Some((base, again))
+    }
     /// A handle to `y`, this handle's value without its history.
     pub fn detached(self: &Arc<Cell>, y: Tensor) -> Arc<Cell> {
         let made = Cell::new(Kind::Value(y));
@@ -279,9 +317,7 @@ impl Cell {
     /// A handle to the gradient of a variable.
     pub fn gradient(v: &Variable, g: Tensor) -> Arc<Cell> {
         let made = Cell::new(Kind::Value(g));
-        let base = Base::Gradient(v.clone(), v.var().grad_number());
-        let (strides, is_strided) = (Strides::Any, OnceLock::from(true));
-        *made.view.write() = Some(View { base, path: Vec::new(), is_detached: false, strides, is_strided });
+        *made.view.write() = Some(View::of_gradient(v));
         made
     }
     /// True for the gradient of a variable, as `grad` returns it.
@@ -337,6 +373,11 @@ fn version(t: &Tensor) -> (u64, u64) {
 }
 
 impl View {
+    /// All of the gradient that a variable collects.
+    fn of_gradient(v: &Variable) -> View {
+        let base = Base::Gradient(v.clone(), v.var().grad_number());
+        View { base, path: Vec::new(), is_detached: false, strides: Strides::Any, is_strided: OnceLock::from(true) }
+    }
     /// False for what turned out to be a copy, and where the base is gone.
     fn is_live(&self) -> bool {
         let has_base = !matches!(&self.base, Base::Handle(base) if base.strong_count() == 0);
@@ -346,7 +387,11 @@ impl View {
     fn moving(&self) -> Option<Tensor> {
         match &self.base {
             Base::Variable(v, storage) => Some(storage.get().map_or_else(|| v.tensor(), |old| old.clone().into())),
-            Base::Handle(base) => base.upgrade()?.variable().map(|v| v.tensor()),
+            Base::Handle(base) => {
+                let base = base.upgrade()?;
+                let own = base.variable().map(|v| v.tensor());
+                own.or_else(|| base.follows().then(|| base.tensor()))
+            }
             Base::Gradient(v, number) => v.grad().filter(|_| v.var().grad_number() == *number),
         }
     }
@@ -368,6 +413,7 @@ fn put(base: &Tensor, path: &[Hop], new: &Tensor) -> Result<Tensor, Error> {
     let part = put(&path[at].apply(&whole), &path[at + 1..], new)?;
     let whole = match path[at] {
         Hop::Imag => Tensor::complex(&whole.real(), &part),
+        Hop::Conj => part.conj(),
         _ => Tensor::complex(&part, &whole.imag()),
     };
     put_strided(base, &path[..at], &whole)

@@ -326,7 +326,24 @@ def _rdiv(x: Tensor, other: Any) -> Tensor:
 Tensor.__rdiv__ = _rdiv
 
 
-Tensor.mH = property(lambda x: _ops.conj(x.mT) if is_complex(x) else x.mT, doc="The adjoint: transposed and conjugated.")
+@public
+def conj(input: Any) -> Tensor:
+    """The complex conjugates: a view. Real numbers are the tensor itself.
+
+    >>> tw.conj(tw.tensor([1.0j])).tolist()
+    [-1j]
+    """
+    return input._conj()
+
+
+def _transposed_conjugate(x: Tensor) -> Tensor:
+    if x.ndim == 1 or x.ndim > 2:
+        raise value_error(f"H: expected a matrix, not {x.ndim} dimensions; mH is for batches of matrices")
+    return x.conj().mT if x.ndim else x.conj()
+
+
+Tensor.mH = property(lambda x: x.mT.conj(), doc="The last two dimensions exchanged, and complex numbers conjugated: a view.")
+Tensor.H = property(_transposed_conjugate, doc="A matrix transposed and conjugated: a view.")
 
 
 @public

@@ -266,6 +266,14 @@ def _view_type(self: "Tensor", dtype: Any) -> "Tensor":
     return _native.tensor(np.ascontiguousarray(self.detach().numpy()).view(d.name).copy())
 
 
+def _copy(self: Any) -> Any:
+    """What ``copy.copy`` returns: another object with the same elements."""
+    same = self._alias()
+    made = same if type_of(self) is Tensor else Tensor.__new__(type_of(self), _of=same)
+    getattr(made, "__dict__", {}).update(getattr(self, "__dict__", {}))
+    return made
+
+
 _copied = Tensor.__deepcopy__
 
 
@@ -312,6 +320,6 @@ def _wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = Fals
 
 Tensor.__round__, Tensor.__divmod__, Tensor.__rdivmod__ = _round, _divmod, _rdivmod
 Tensor.__array_wrap__, Tensor.__array_priority__ = _wrap, 1000.0
-Tensor.__deepcopy__, Tensor.__reversed__ = _deepcopy, _reversed
+Tensor.__copy__, Tensor.__deepcopy__, Tensor.__reversed__ = _copy, _deepcopy, _reversed
 Tensor.__init_subclass__ = classmethod(_subclassed)
 del Tensor.__array_ufunc__

@@ -45,6 +45,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     if compute_mode not in _MODES:
         raise value_error(f"cdist: compute_mode is one of {', '.join(_MODES)}, not {compute_mode!r}")
     x1, x2 = tensor(x1), tensor(x2)
+    _native.check_types("cdist", [x1, x2], False)
     if x1.shape[-1] == 0 or numel(x1.shape) == 0 or numel(x2.shape) == 0:
         batch = _ops.add(_native.zeros((*x1.shape[:-2], 1)), _native.zeros((*x2.shape[:-2], 1))).shape[:-1]
         return _native.zeros((*batch, x1.shape[-2], x2.shape[-2]), dtype=x1.dtype)

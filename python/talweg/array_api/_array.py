@@ -42,6 +42,11 @@ class Array(Tensor):
     def mT(self) -> Any:
         return standard(super().mT)
 
+    @property
+    def H(self) -> Any:
+        """The last two dimensions exchanged, and complex numbers conjugated."""
+        return standard((self.mT if self.ndim > 1 else self).conj())
+
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """The array on a device."""
         return standard(super().to_device(device, stream=stream))

@@ -17,7 +17,7 @@ class Independent(Distribution):
 
     >>> d = tw.distributions.Independent(tw.distributions.Normal(tw.zeros(3), tw.ones(3)), 1)
     >>> d.batch_shape, d.event_shape
-    ((), (3,))
+    (talweg.Size([]), talweg.Size([3]))
     """
 
     def __init__(self, base_distribution: Any, reinterpreted_batch_ndims: int, validate_args: bool | None = None):

@@ -32,6 +32,7 @@ def scaled_dot_product_attention(
         raise value_error(f"scaled_dot_product_attention: dropout_p must lie between 0 and 1, not {dropout_p}")
     if is_causal and attn_mask is not None:
         raise value_error("scaled_dot_product_attention: give attn_mask or is_causal, not both")
+    _native.check_types("scaled_dot_product_attention", [query, key, value], False)
     return query.attention(
         key,
         value,

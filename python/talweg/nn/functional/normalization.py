@@ -46,6 +46,7 @@ def layer_norm(
     [[-1.0, 1.0]]
     """
     x = tensor(input)
+    _native.check_types("layer_norm", [x, weight, bias], True)
     return x.layer_norm(_normalized("layer_norm", x, normalized_shape, weight, bias), weight, bias, eps)
 
 
@@ -67,7 +68,9 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 over groups of channels, then scaled and shifted."""
-    return tensor(input).group_norm(num_groups, weight, bias, eps)
+    x = tensor(input)
+    _native.check_types("group_norm", [x, weight, bias], True)
+    return x.group_norm(num_groups, weight, bias, eps)
 
 
 def batch_norm(
@@ -82,6 +85,7 @@ def batch_norm(
     [[-1.0], [1.0]]
     """
     x = tensor(input)
+    _native.check_types("batch_norm", [x, weight, bias, running_mean, running_var], True)
     if not training:
         if running_mean is None or running_var is None:
             raise value_error("batch_norm: in inference running_mean and running_var are needed")

@@ -156,6 +156,7 @@ class RNNBase(Described):
         steps, rows, width = x.shape
         if width != self.input_size:
             raise value_error(f"{type(self).__name__}: expected inputs of size {self.input_size}, not {width}")
+        _native.check_types(type(self).__name__, [x, self.weight_ih_l0], False)
         inside = None
         if lengths is not None:
             lengths = F.common.tensor(lengths)
