@@ -34,6 +34,9 @@ fn check(inputs: &[Literal], steps: &[(&str, &[usize], Attrs)]) {
     let (got, want) = (got[0].read().unwrap(), &want[0]);
     let what = format!("{} of {}{}", steps.last().unwrap().0, inputs[0].dtype(), inputs[0].shape());
     assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
+    if !want.dtype().is_float() {
+        assert!(got.bytes() == want.bytes(), "{what}: {:?}, not {:?}", got.to_f64(), want.to_f64());
+    }
     for (i, (w, g)) in want.to_f64().iter().zip(got.to_f64()).enumerate() {
         assert!(*w == g || (w.is_nan() && g.is_nan()), "{what}: element {i} is {g}, not {w}");
     }
@@ -224,6 +227,68 @@ fn several_operations_in_one_pass() {
                     check(&inputs, &[("gt", &[0, 2], none()), ("where", &[4, 0, 1], none())]);
                     check(&inputs, &[("mul", &[0, 3], none()), ("maximum", &[4, 1], none())]);
                 }
+            }
+        }
+    }
+}
+
+/// Integers of every type with their extremes: operations that wrap around, alone, two in one pass, and with a number on
+/// either side; divisions, by 0 as well.
+#[test]
+fn integers_with_each_other_and_with_numbers() {
+    let none = Attrs::new;
+    let signed = [(DType::I8, 7), (DType::I16, 15), (DType::I32, 31), (DType::I64, 63)];
+    let unsigned = [(DType::U8, 8), (DType::U16, 16), (DType::U32, 32), (DType::U64, 63)];
+    for (dtype, bits) in signed.into_iter().chain(unsigned) {
+        let most = ((1u64 << bits) - 1) as i64;
+        let least = if signed.iter().any(|s| s.0 == dtype) { -most - 1 } else { 0 };
+        let some =
+            [0, 1, 2, 3, 5, 100, most, most - 1, most / 2, least, least + 1, least / 2, least.max(-1), least.max(-7)];
+        for width in [some.len(), 211] {
+            // Each of them beside each other one.
+            let literal = |value: &dyn Fn(usize, usize) -> usize| {
+                let at = |i: usize| some[value(i / width, i % width) % some.len()];
+                let data: Vec<i64> = (0..some.len() * width).map(at).collect();
+                Literal::from_i64(dtype, Shape::new(&[some.len(), width]), &data)
+            };
+            let (a, b, c) = (literal(&|r, _| r), literal(&|_, c| c), literal(&|r, c| r + 3 * c));
+            let row = Literal::from_i64(dtype, Shape::new(&[1, width]), &vec![some[4]; width]);
+            let numbers = [some[5], some[6], least.max(-7)].map(|x| Literal::from_i64(dtype, Shape::new(&[]), &[x]));
+            let [low, high, other] = numbers;
+            let inputs = [a, b, c, row, low, high, other];
+            for name in ["add", "sub", "mul", "maximum", "minimum", "fmod", "rem", "floor_divide"] {
+                for args in [[0, 1], [0, 3], [4, 1], [1, 6]] {
+                    check(&inputs, &[(name, &args[..], none())]);
+                }
+                for second in ["add", "sub", "mul", "maximum", "minimum"] {
+                    for args in [[7, 2], [2, 7], [7, 4], [6, 7], [7, 3]] {
+                        check(&inputs, &[(name, &[0, 1][..], none()), (second, &args, none())]);
+                        check(&inputs, &[(name, &[0, 6][..], none()), (second, &args, none())]);
+                    }
+                }
+            }
+            for name in ["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor"] {
+                for args in [[0, 1], [0, 6], [4, 1]] {
+                    check(&inputs, &[(name, &args[..], none())]);
+                }
+            }
+            for power in [1, 2, 3] {
+                let power = Literal::from_i64(dtype, Shape::new(&[]), &[power]);
+                check(&[inputs[2].clone(), power], &[("pow", &[0, 1], none())]);
+            }
+        }
+    }
+}
+
+/// Places of extremes, where an equal one comes first; the last block is short.
+#[test]
+fn places_of_extremes() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32, DType::I64, DType::I16, DType::U8] {
+        for n in [1, 31, 33, 1023, 1100, 5000] {
+            let data: Vec<f64> = (0..2 * n).map(|i| ((i * 7919) % 113) as f64).collect();
+            let x = Literal::from_f64(dtype, Shape::new(&[2, n]), &data);
+            for name in ["argmax", "argmin"] {
+                check(std::slice::from_ref(&x), &[(name, &[0], Attrs::new().with("axis", 1usize))]);
             }
         }
     }

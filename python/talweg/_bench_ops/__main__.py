@@ -31,17 +31,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .cases import Case, cases, made
+from .cases import Case, cases, is_integer, made
 
 Row = dict[str, Any]
-DTYPES = ["float32", "float64", "bfloat16", "float16", "int32"]
+DTYPES = ["float32", "float64", "bfloat16", "float16", "int32", "int64", "int16"]
 EAGER = {"unique", "nonzero", "masked_select"}
 # Which types, layouts and sizes --sample draws from.
 VARIANTS = [
     ("bfloat16", "contiguous", "sweep"), ("float16", "contiguous", "sweep"), ("float64", "contiguous", "sweep"),
     ("int32", "contiguous", "sweep"), ("float32", "strided", "sweep"), ("float32", "contiguous", "odd"),
     ("float32", "contiguous", "tiny"), ("bfloat16", "strided", "odd"), ("float64", "strided", "odd"),
-    ("int32", "strided", "odd"), ("float16", "contiguous", "tiny"),
+    ("int32", "strided", "odd"), ("float16", "contiguous", "tiny"), ("int64", "contiguous", "sweep"),
 ]  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def variants(case: Case, options: argparse.Namespace) -> list[tuple[str, str, st
     if not options.sample:
         return [(options.dtype, options.layout, options.size)]
     draw = random.Random(f"{case.name} {options.seed}")
-    return draw.sample([v for v in VARIANTS if v[0] != "int32" or not case.is_float], options.sample)
+    return draw.sample([v for v in VARIANTS if not (is_integer(v[0]) and case.is_float)], options.sample)
 
 
 def plan(options: argparse.Namespace) -> Iterator[tuple[Case, tuple[str, str, str], str]]:
@@ -142,10 +142,10 @@ def plan(options: argparse.Namespace) -> Iterator[tuple[Case, tuple[str, str, st
         if only and not only & {case.group, name}:
             continue
         for variant in variants(case, options):
-            if variant[0] == "int32" and case.is_float:
+            if is_integer(variant[0]) and case.is_float:
                 continue
             for direction in ("forward", "gradient"):
-                is_plain = direction == "forward" or (case.has_gradient and variant[0] != "int32")
+                is_plain = direction == "forward" or (case.has_gradient and not is_integer(variant[0]))
                 if is_plain and options.direction in ("both", direction):
                     yield sized[variant[2]][name], variant, direction
 

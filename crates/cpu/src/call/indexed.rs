@@ -11,6 +11,7 @@ use crate::pool::{self, Shared};
 use crate::tile::access::Bases;
 use crate::vmath::convert::{self, Narrow};
 use crate::vmath::copy::copy_slice;
+use crate::vmath::dispatch;
 use half::{bf16, f16};
 use ir::{Attrs, AxisSplit, DType, FlatNode, Layout, Result, Shape};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,14 +34,22 @@ pub static CLAIMS: &[Claim] = &[
 /// Elements of an index that a task goes through, about.
 const TASK: usize = 8192;
 
+dispatch! { unsafe fn any_beyond(index: &[i64], size: usize) -> bool { _I => is_any_beyond(index, size) } }
+
+/// Whether any index is out of range: without branches, in vectors. Unsafe only as every body of [`dispatch!`] is.
+#[inline(always)]
+unsafe fn is_any_beyond(index: &[i64], size: usize) -> bool {
+    index.iter().fold(false, |any, &i| any | (i as u64 >= size as u64))
+}
+
 /// Fails with the first index that is out of range.
 fn check(index: &[i64], axis: usize, size: usize) -> Result<()> {
     let pieces = index.len().div_ceil(TASK);
     let is_fine = AtomicBool::new(true);
     pool::parallel_for(pieces, &|p| {
         let piece = &index[p * TASK..index.len().min((p + 1) * TASK)];
-        // Without branches, in vectors.
-        if piece.iter().fold(false, |bad, &i| bad | (i as u64 >= size as u64)) {
+        // SAFETY: no condition.
+        if unsafe { any_beyond(piece, size) } {
             is_fine.store(false, Relaxed);
         }
     });

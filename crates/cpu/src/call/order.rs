@@ -160,9 +160,11 @@ impl<T: Ordered> Lanes<'_, T> {
         }
         for (k, item) in items[..self.kept].iter().enumerate() {
             let to = (o * self.kept + k) * inner + i;
+            let key = T::Key::of(*item);
+            let value = T::of_key(if self.is_reverse { !key } else { key }, || at(item.index()));
             // SAFETY: each lane is written by one task.
             unsafe {
-                *self.values.get().add(to) = at(item.index());
+                *self.values.get().add(to) = value;
                 *self.places.get().add(to) = item.index() as i64;
             }
         }
@@ -200,11 +202,14 @@ fn search(args: &[Operand], outs: &[Operand], is_right: bool) -> Option<Prepared
             let (s, first) = (task / pieces, task % pieces * TASK);
             let keys = &keys[s * n..(s + 1) * n];
             let range = s * per + first..s * per + per.min(first + TASK);
-            for k in range {
-                let place = order::count_before(keys, x[k].key(), is_right);
-                // SAFETY: each task writes its own elements.
-                unsafe { *dst.get().add(k) = place as i64 };
-            }
+            // SAFETY: each task writes its own elements.
+            let mut to = unsafe { dst.slice(range.start, range.len()) }.iter_mut();
+            let searched = x[range].iter().map(|x| x.key());
+            order::count_before(keys, searched, is_right, |place| {
+                if let Some(to) = to.next() {
+                    *to = place as i64;
+                }
+            });
         });
         Ok(())
     }) as Prepared)

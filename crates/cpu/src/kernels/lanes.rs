@@ -282,20 +282,24 @@ unsafe fn place<T: Lane>(x: &[T], greatest: bool) -> usize {
     let (mut best, mut best_value) = (0, room[0]);
     for (b, block) in x.chunks(BLOCK).enumerate() {
         let block = T::compared(block, &mut room[..block.len()]);
-        let mut most = [block[0]; LANES];
-        let mut nans = [false; LANES];
-        let chunks = block.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for c in chunks {
-            for l in 0..LANES {
-                most[l] = if beats(c[l], most[l], greatest) { c[l] } else { most[l] };
-                nans[l] |= is_nan(c[l]);
+        let most = if T::DTYPE.is_float() {
+            let (mut most, mut nans) = ([block[0]; LANES], [false; LANES]);
+            let chunks = block.chunks_exact(LANES);
+            let rest = chunks.remainder();
+            for c in chunks {
+                (0..LANES).for_each(|l| most[l] = if beats(c[l], most[l], greatest) { c[l] } else { most[l] });
+                (0..LANES).for_each(|l| nans[l] |= is_nan(c[l]));
             }
-        }
-        let most = most.iter().chain(rest).fold(block[0], |m, &x| if beats(x, m, greatest) { x } else { m });
-        if nans.contains(&true) || is_nan(block[0]) || rest.iter().any(|&x| is_nan(x)) {
-            return b * BLOCK + block.iter().position(|&x| is_nan(x)).unwrap_or(0);
-        }
+            if nans.contains(&true) || is_nan(block[0]) || rest.iter().any(|&x| is_nan(x)) {
+                return b * BLOCK + block.iter().position(|&x| is_nan(x)).unwrap_or(0);
+            }
+            most.iter().chain(rest).fold(block[0], |m, &x| if beats(x, m, greatest) { x } else { m })
+        } else if greatest {
+            // Compilers know this reduction of integers.
+            block.iter().fold(block[0], |m, &x| if x > m { x } else { m })
+        } else {
+            block.iter().fold(block[0], |m, &x| if x < m { x } else { m })
+        };
         if b == 0 || beats(most, best_value, greatest) {
             (best, best_value) = (b * BLOCK + block.iter().position(|&x| x == most).unwrap_or(0), most);
         }
@@ -422,6 +426,9 @@ unsafe fn running<T: Lane>(x: *const T, y: *mut T, block: Block, how: Running) {
 /// Rows whose running sums are formed side by side: each alone waits for its own last sum.
 const TOGETHER: usize = 8;
 
+/// Lanes whose sums are computed side by side where elements are not transposed: none waits for another.
+const ABREAST: usize = 4;
+
 /// Running sums or products of lanes of `size` elements that lie one after the other: eight at a time where elements
 /// have the size that blocks of eight by eight are transposed in.
 #[inline(always)]
@@ -429,7 +436,13 @@ unsafe fn running_rows<T: Lane>(x: &[T], y: &mut [T], size: usize, how: Running)
     for (x, y) in x.chunks(TOGETHER * size).zip(y.chunks_mut(TOGETHER * size)) {
         if x.len() == TOGETHER * size && size_of::<T>() == 4 {
             Sums::<TOGETHER>::new(how).rows(x, y, size);
-        } else {
+            continue;
+        }
+        for (x, y) in x.chunks(ABREAST * size).zip(y.chunks_mut(ABREAST * size)) {
+            if x.len() == ABREAST * size {
+                Sums::<ABREAST>::new(how).columns(x, y, size, 0..size);
+                continue;
+            }
             for (x, y) in x.chunks(size).zip(y.chunks_mut(size)) {
                 Sums::<1>::new(how).row(x, y);
             }

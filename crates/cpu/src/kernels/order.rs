@@ -18,6 +18,8 @@ pub trait Ordered: Copy + Send + Sync + 'static {
     fn key(self) -> Self::Key;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
+    /// The element with a key; `original` where several have it.
+    fn of_key(key: Self::Key, original: impl FnOnce() -> Self) -> Self;
     /// The keys of elements, or their complements, into `to`.
     fn keys(x: &[Self], is_reverse: bool, to: &mut Vec<Self::Key>) {
         to.clear();
@@ -35,6 +37,8 @@ pub trait Key: Copy + Ord + Send + Sync + Default + 'static + std::ops::Not<Outp
     type Item: Item;
     /// The two together.
     fn with(self, index: u32) -> Self::Item;
+    /// That of an item.
+    fn of(item: Self::Item) -> Self;
 }
 
 /// A key with an index.
@@ -84,12 +88,20 @@ impl Key for u32 {
     fn with(self, index: u32) -> u64 {
         u64::from(self) << 32 | u64::from(index)
     }
+    #[inline(always)]
+    fn of(item: u64) -> u32 {
+        (item >> 32) as u32
+    }
 }
 impl Key for u64 {
     type Item = (u64, u32);
     #[inline(always)]
     fn with(self, index: u32) -> (u64, u32) {
         (self, index)
+    }
+    #[inline(always)]
+    fn of(item: (u64, u32)) -> u64 {
+        item.0
     }
 }
 
@@ -134,6 +146,15 @@ macro_rules! float_order {
             fn is_nan(self) -> bool {
                 <$t>::is_nan(self)
             }
+            #[inline(always)]
+            fn of_key(key: $key, original: impl FnOnce() -> $t) -> $t {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                match key as $bits {
+                    // Both zeros, and every NaN.
+                    SIGN | <$bits>::MAX => original(),
+                    key => <$t>::from_bits(if key & SIGN == 0 { !key } else { key ^ SIGN }),
+                }
+            }
         }
     };
 }
@@ -154,6 +175,10 @@ macro_rules! int_order {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn of_key(key: $key, _: impl FnOnce() -> $t) -> $t {
+                (key as $wide).wrapping_add(<$wide>::MIN) as $t
             }
         }
     )*};
@@ -323,22 +348,36 @@ pub fn nth<I: Item>(items: &mut [I], k: usize) -> I {
     *items.select_nth_unstable(k).1
 }
 
-/// How many of the ascending `sorted` come before `key`: those less or, if `is_right`, not greater.
+/// Keys whose places are looked for together: their loads do not wait for each other.
+const SEARCHES: usize = 16;
+
+/// For each key, how many of the ascending `sorted` come before it: those less or, if `is_right`, not greater.
+pub fn count_before<K: Key>(sorted: &[K], keys: impl Iterator<Item = K>, is_right: bool, mut put: impl FnMut(usize)) {
+    let mut room = [K::default(); SEARCHES];
+    let mut keys = keys.peekable();
+    while keys.peek().is_some() {
+        let count = room.iter_mut().zip(&mut keys).map(|(to, key)| *to = key).count();
+        let places = if is_right { places::<K, true>(sorted, &room) } else { places::<K, false>(sorted, &room) };
+        places[..count].iter().for_each(|&place| put(place));
+    }
+}
+
 #[inline(always)]
-pub fn count_before<K: Key>(sorted: &[K], key: K, is_right: bool) -> usize {
-    let (mut base, mut size) = (0, sorted.len());
+fn places<K: Key, const IS_RIGHT: bool>(sorted: &[K], keys: &[K; SEARCHES]) -> [usize; SEARCHES] {
+    let is_before = |x: K, key: K| if IS_RIGHT { x <= key } else { x < key };
+    let (mut bases, mut size) = ([0; SEARCHES], sorted.len());
     // Without branches: about as many steps as the logarithm, each one load.
     while size > 1 {
         let half = size / 2;
-        let x = sorted[base + half - 1];
-        let is_before = if is_right { x <= key } else { x < key };
-        base += if is_before { half } else { 0 };
+        for (base, &key) in bases.iter_mut().zip(keys) {
+            *base += if is_before(sorted[*base + half - 1], key) { half } else { 0 };
+        }
         size -= half;
     }
-    match sorted.get(base) {
-        Some(&x) if (if is_right { x <= key } else { x < key }) => base + 1,
-        _ => base,
+    for (base, &key) in bases.iter_mut().zip(keys) {
+        *base += usize::from(sorted.get(*base).is_some_and(|&x| is_before(x, key)));
     }
+    bases
 }
 
 #[cfg(test)]
@@ -398,6 +437,19 @@ mod tests {
         }
     }
     #[test]
+    fn keys_lead_back_to_elements() {
+        for x in [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -1e-40, 1.5, -1.5] {
+            assert_eq!(f32::of_key(x.key(), || x).to_bits(), x.to_bits());
+            let (wide, half) = (f64::from(x), f16::from_f32(x));
+            assert_eq!(f64::of_key(wide.key(), || wide).to_bits(), wide.to_bits());
+            assert_eq!(f16::of_key(half.key(), || half).to_bits(), half.to_bits());
+        }
+        let unknown = || unreachable!("integers have a key each");
+        assert!([i64::MIN, -5, 0, i64::MAX].iter().all(|&x| i64::of_key(x.key(), unknown) == x));
+        assert!([i8::MIN, -5, 0, i8::MAX].iter().all(|&x| i8::of_key(x.key(), || 0) == x));
+        assert!([0, 7, u16::MAX].iter().all(|&x| u16::of_key(x.key(), || 0) == x));
+    }
+    #[test]
     fn keys_sort_as_numbers_do() {
         let ints = [i64::MIN, -5, 0, 7, i64::MAX];
         assert!(ints.windows(2).all(|w| w[0].key() < w[1].key()));
@@ -413,10 +465,11 @@ mod tests {
             let mut noise = Noise::new(n as u64 + 1);
             let mut sorted: Vec<u32> = (0..n).map(|_| noise.range(0, 20) as u32).collect();
             sorted.sort_unstable();
-            for key in 0..22 {
-                let (left, right) = (count_before(&sorted, key, false), count_before(&sorted, key, true));
-                assert_eq!(left, sorted.partition_point(|&x| x < key));
-                assert_eq!(right, sorted.partition_point(|&x| x <= key));
+            for is_right in [false, true] {
+                let before = |key: u32| sorted.partition_point(|&x| x < key || (is_right && x == key));
+                let mut places = Vec::new();
+                count_before(&sorted, 0..22, is_right, |place| places.push(place));
+                assert_eq!(places, (0..22).map(before).collect::<Vec<usize>>());
             }
         }
     }

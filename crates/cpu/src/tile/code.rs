@@ -1,6 +1,8 @@
 //! The C expression in an elementwise row, as a tree: what has no loop of its own is computed by the loops of its
 //! parts.
 
+use super::functions::{EQUAL, UNEQUAL};
+
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
@@ -12,6 +14,28 @@ pub enum Expr {
     Apply(String, Vec<Expr>),
     /// `condition ? a : b`.
     Select(Box<[Expr; 3]>),
+}
+
+/// What a float function is on integers.
+pub enum Whole {
+    /// The operand.
+    Same,
+    /// The comparison of it with itself.
+    Compared(&'static str),
+    /// Whether it is 0.
+    IsZero,
+}
+impl Whole {
+    /// By the text.
+    pub fn of(code: &str) -> Option<Whole> {
+        Some(match code {
+            "floor({0})" | "ceil({0})" | "rint({0})" | "trunc({0})" => Whole::Same,
+            "is_finite({0})" => Whole::Compared(EQUAL),
+            "is_inf({0})" => Whole::Compared(UNEQUAL),
+            "(!{0})" => Whole::IsZero,
+            _ => return None,
+        })
+    }
 }
 
 /// Reads a row's text; `None` where it is not such an expression.

@@ -43,7 +43,7 @@ impl Row {
 
 /// Rows of `N` elements.
 #[inline(always)]
-unsafe fn short_of<const N: usize>(x: *const f32, y: *mut f32, rows: usize, f: impl Fn(f32, f32) -> f32) {
+unsafe fn short_of<T: Copy, const N: usize>(x: *const T, y: *mut T, rows: usize, f: impl Fn(T, T) -> T) {
     for r in 0..rows {
         // SAFETY: the caller's promise.
         unsafe { *y.add(r) = (1..N).fold(*x.add(r * N), |a, k| f(a, *x.add(r * N + k))) };
@@ -51,29 +51,47 @@ unsafe fn short_of<const N: usize>(x: *const f32, y: *mut f32, rows: usize, f: i
 }
 
 macro_rules! short_rows {
-    ($name:ident, |$a:ident, $b:ident| $f:expr) => {
+    ($name:ident, $t:ty, |$a:ident, $b:ident| $f:expr) => {
         dispatch! {
             unsafe fn $name(x: *const u8, y: *mut u8, rows: usize, n: usize) {
                 _I => {
-                    let (x, y, f) = (x.cast::<f32>(), y.cast::<f32>(), |$a: f32, $b: f32| $f);
+                    let (x, y, f) = (x.cast::<$t>(), y.cast::<$t>(), |$a: $t, $b: $t| $f);
                     match n {
-                        1 => short_of::<1>(x, y, rows, f),
-                        2 => short_of::<2>(x, y, rows, f),
-                        3 => short_of::<3>(x, y, rows, f),
-                        4 => short_of::<4>(x, y, rows, f),
-                        5 => short_of::<5>(x, y, rows, f),
-                        6 => short_of::<6>(x, y, rows, f),
-                        7 => short_of::<7>(x, y, rows, f),
-                        _ => short_of::<8>(x, y, rows, f),
+                        1 => short_of::<$t, 1>(x, y, rows, f),
+                        2 => short_of::<$t, 2>(x, y, rows, f),
+                        3 => short_of::<$t, 3>(x, y, rows, f),
+                        4 => short_of::<$t, 4>(x, y, rows, f),
+                        5 => short_of::<$t, 5>(x, y, rows, f),
+                        6 => short_of::<$t, 6>(x, y, rows, f),
+                        7 => short_of::<$t, 7>(x, y, rows, f),
+                        _ => short_of::<$t, 8>(x, y, rows, f),
                     }
                 }
             }
         }
     };
 }
-short_rows!(short_sums, |a, b| a + b);
-short_rows!(short_maxima, |a, b| if (b > a) | b.is_nan() { b } else { a });
-short_rows!(short_minima, |a, b| if (b < a) | b.is_nan() { b } else { a });
+/// Sums and extremes of short rows. Products of floats are computed in `f64`.
+macro_rules! short {
+    ($name:ident, $t:ty, $add:expr, $is_nan:expr) => {
+        fn $name(monoid: Monoid) -> Option<Many> {
+            short_rows!(sums, $t, |a, b| $add(a, b));
+            short_rows!(maxima, $t, |a, b| if (b > a) | $is_nan(b) { b } else { a });
+            short_rows!(minima, $t, |a, b| if (b < a) | $is_nan(b) { b } else { a });
+            match monoid {
+                Monoid::Sum => Some(sums),
+                Monoid::Max => Some(maxima),
+                Monoid::Min => Some(minima),
+                Monoid::Prod => None,
+            }
+        }
+    };
+}
+short!(short_f32, f32, |a: f32, b: f32| a + b, f32::is_nan);
+short!(short_f64, f64, |a: f64, b: f64| a + b, f64::is_nan);
+short!(short_i32, i32, i32::wrapping_add, |_| false);
+short!(short_i64, i64, i64::wrapping_add, |_| false);
+
 /// Combines `rows` rows of `n` elements at `x`, `apart` elements from row to row, into `n` accumulators, each element on
 /// its own.
 pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize, apart: usize);
@@ -178,11 +196,11 @@ int_rows!(row_i8, i8);
 
 /// The reduction of rows.
 pub fn row(monoid: Monoid, lane: Lane) -> Row {
-    let short: Option<Many> = match (lane, monoid) {
-        (Lane::F32, Monoid::Sum) => Some(short_sums),
-        (Lane::F32, Monoid::Max) => Some(short_maxima),
-        (Lane::F32, Monoid::Min) => Some(short_minima),
-        // Products are computed in `f64`.
+    let short = match lane {
+        Lane::F32 if linked!("f32") => short_f32(monoid),
+        Lane::F64 if linked!("f64") => short_f64(monoid),
+        Lane::I32 if linked!("i32") => short_i32(monoid),
+        Lane::I64 if linked!("i64") => short_i64(monoid),
         _ => None,
     };
     Row { one: one(monoid, lane), short }

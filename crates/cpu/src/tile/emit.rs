@@ -1,9 +1,9 @@
 //! Writes the tile program of a loop: values, instructions, registers.
 
 use super::access::{Access, Spot, join};
-use super::code::{self, Expr};
+use super::code::{self, Expr, Whole};
 use super::combine::{self, Wide};
-use super::functions::{self, Binary, EQUAL, MUL, POW, RECIP, Whole, has_loop, simple};
+use super::functions::{self, Binary, EQUAL, MUL, POW, RECIP, has_loop, simple};
 use super::lane::{self, F1, Lane, is_narrow};
 use super::plan::Plan;
 use super::visit::visit;
@@ -298,15 +298,17 @@ impl Emitter<'_> {
     fn stored_scalar(&mut self, n: &FlatNode, args: &[u32]) -> Option<Computed> {
         let Meaning::Scalar(s) = n.op.meaning else { return None };
         let dtype = self.graph.ty(*n.inputs.last()?).dtype;
-        if Lane::stored(dtype) != Lane::Half {
+        let lane = Lane::stored(dtype);
+        if lane != Lane::Half {
             return None;
         }
+        let is_float = matches!(s.out, Out::Same | Out::Float) && n.outs[0].dtype == dtype;
         let y = match (s.out, args.len()) {
-            (Out::Same, 1) => {
+            (_, 1) if is_float => {
                 let (f, x) = (functions::stored_unary(s.code, dtype)?, self.half(args[0])?);
-                self.unary(f, x, Lane::Half)
+                self.unary(f, x, lane)
             }
-            (Out::Same, 2) => self.stored_binary(functions::stored_binary(s.code, dtype)?, args, Lane::Half)?,
+            (_, 2) if is_float => self.stored_binary(functions::stored_binary(s.code, dtype)?, args, lane)?,
             (Out::Bool, 2) => {
                 let val = self.stored_binary(functions::stored_compare(s.code, dtype)?, args, Lane::Bool)?;
                 return Some(Computed { val, half: None });
@@ -346,7 +348,11 @@ impl Emitter<'_> {
         let mut bytes = [0u8; 8];
         bytes[..2].copy_from_slice(bits.bytes());
         self.consts.push(u64::from_ne_bytes(bytes));
-        self.values.push(Value { span: Span::ONE, lane: Lane::Half, home: Place::Const(self.consts.len() - 1) });
+        self.values.push(Value {
+            span: Span::ONE,
+            lane: Lane::stored(dtype),
+            home: Place::Const(self.consts.len() - 1),
+        });
         Some((self.values.len() - 1) as Val)
     }
 
@@ -422,7 +428,7 @@ impl Emitter<'_> {
             }
             [a, b] => {
                 if let Some(f) = functions::compare(code, lane) {
-                    return Some(self.binary("", Binary::plain(f), a, b, Lane::Bool));
+                    return Some(self.binary("", f, a, b, Lane::Bool));
                 }
                 let f = functions::binary(code, lane)?;
                 Some(self.binary(simple(code), f, a, b, lane))
@@ -463,16 +469,17 @@ impl Emitter<'_> {
     fn power(&mut self, x: Val, p: Val) -> Option<Val> {
         let lane = self.lane(x);
         let Place::Const(k) = self.values[p as usize].home else { return None };
+        let is_float = matches!(lane, Lane::F32 | Lane::F64);
         let p = match lane {
             Lane::F32 => f32::from_bits(self.consts[k] as u32) as f64,
             Lane::F64 => f64::from_bits(self.consts[k]),
-            _ => return None,
+            _ => self.consts[k] as f64,
         };
         match p {
             1.0 => Some(x),
             2.0 => self.apply(MUL, &[x, x]),
             3.0 => self.apply(MUL, &[x, x]).and_then(|y| self.apply(MUL, &[y, x])),
-            -1.0 => self.apply(RECIP, &[x]),
+            -1.0 if is_float => self.apply(RECIP, &[x]),
             _ => None,
         }
     }
@@ -696,7 +703,7 @@ impl Emitter<'_> {
     fn ahead(&self, instrs: &[Instr]) -> Vec<Ahead> {
         let in_memory = |v: &&Value| matches!(v.home, Place::Memory(_)) && v.span == self.all();
         let bytes: usize = self.values.iter().filter(in_memory).map(|v| v.lane.size()).sum();
-        if bytes * self.plan.rows * self.plan.columns < AHEAD_MIN {
+        if instrs.len() < 2 || bytes * self.plan.rows * self.plan.columns < AHEAD_MIN {
             return Vec::new();
         }
         let mut is_written = vec![false; self.values.len()];

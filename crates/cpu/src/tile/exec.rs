@@ -170,13 +170,12 @@ impl Tiles {
                     Instr::Binary { f, a, b, y, .. } => t.binary(f, *a, *b, *y),
                     Instr::Triple { f, args, y } => {
                         t.stretches(*args, *y, |[(a, _), (b, b1), (c, c1), (d, d1)], y, n| {
-                            let f = f[4 * usize::from(!b1) + 2 * usize::from(!c1) + usize::from(!d1)];
-                            f(a.cast(), b.cast(), c.cast(), d.cast(), y.cast(), n)
+                            f[4 * usize::from(!b1) + 2 * usize::from(!c1) + usize::from(!d1)]([a, b, c, d], y, n)
                         })
                     }
                     Instr::Chain { f, a, b, c, y, .. } => {
                         t.stretches([*a, *b, *c], *y, |[(a, _), (b, b1), (c, c1)], y, n| {
-                            f[usize::from(!b1)][usize::from(!c1)](a.cast(), b.cast(), c.cast(), y.cast(), n)
+                            f[usize::from(!b1)][usize::from(!c1)]([a, b, c], y, n)
                         })
                     }
                     Instr::Dot { a, b, y } => {

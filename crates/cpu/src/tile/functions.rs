@@ -6,9 +6,10 @@
 
 #![allow(unsafe_code)]
 
-use super::code::{self, Expr};
+use super::code::{self, Expr, Whole};
 use super::lane::{F1, F2, Lane, linked, plain1};
-use crate::vmath::loops::each2;
+use crate::vmath::ints::Divide;
+use crate::vmath::loops::{each1, each2};
 use crate::vmath::{dispatch, f32s, f64s};
 use ir::{DType, Out};
 
@@ -40,7 +41,7 @@ pub const RECIP: &str = "(1 / {0})";
 pub const POW: &str = "pow({0}, {1})";
 pub const ROUND: &str = "rint({0})";
 pub const EQUAL: &str = "({0} == {1})";
-const UNEQUAL: &str = "({0} != {1})";
+pub const UNEQUAL: &str = "({0} != {1})";
 
 type Typed1<T> = unsafe fn(*const T, *mut T, usize);
 type Typed2<T> = unsafe fn(*const T, *const T, *mut T, usize);
@@ -53,7 +54,6 @@ fn erase2<T>(f: Typed2<T>) -> F2 {
     // SAFETY: as above.
     unsafe { std::mem::transmute::<Typed2<T>, F2>(f) }
 }
-
 /// The loop with this text, if there is one and the build links it.
 macro_rules! choose {
     ($code:expr, { $($text:expr => $f:expr,)* }) => {{
@@ -274,6 +274,32 @@ macro_rules! plain2 {
     };
 }
 
+/// The same with loops for one number on either side, which short operations need.
+macro_rules! short2 {
+    ($name:ident, $t:ty, $u:ty, |$a:ident, $b:ident| $f:expr) => {
+        fn $name() -> Binary {
+            plain2!(vv, $t, $u, |$a, $b| $f);
+            dispatch! {
+                unsafe fn vs(a: *const u8, b: *const u8, y: *mut u8, n: usize) {
+                    _I => {
+                        let $b = *b.cast::<$t>();
+                        each1(a.cast::<$t>(), y.cast::<$u>(), n, |$a: $t| -> $u { $f })
+                    }
+                }
+            }
+            dispatch! {
+                unsafe fn sv(a: *const u8, b: *const u8, y: *mut u8, n: usize) {
+                    _I => {
+                        let $a = *a.cast::<$t>();
+                        each1(b.cast::<$t>(), y.cast::<$u>(), n, |$b: $t| -> $u { $f })
+                    }
+                }
+            }
+            Binary { vv, vs: Some(vs), sv: Some(sv) }
+        }
+    };
+}
+
 /// Sign of a number: -1, 0 or 1.
 const SIGN: &str = "({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))";
 
@@ -282,7 +308,7 @@ macro_rules! int_loops {
         #[allow(unused_comparisons)]
         fn $unary(code: &str) -> Option<F1> {
             plain1!(abs, $t, $t, |a| if a < 0 { a.wrapping_neg() } else { a });
-            plain1!(sign, $t, $t, |a| (a > 0) as $t - (a < 0) as $t);
+            plain1!(sign, $t, $t, |a| if <$t>::MIN == 0 { a.min(1) } else { a.min(1).max((0 as $t).wrapping_sub(1)) });
             plain1!(neg, $t, $t, |a| a.wrapping_neg());
             choose!(code, {
                 "abs({0})" => abs,
@@ -291,15 +317,15 @@ macro_rules! int_loops {
             })
         }
         #[allow(unused_comparisons)]
-        fn $binary(code: &str) -> Option<F2> {
-            plain2!(add, $t, $t, |a, b| a.wrapping_add(b));
-            plain2!(sub, $t, $t, |a, b| a.wrapping_sub(b));
-            plain2!(mul, $t, $t, |a, b| a.wrapping_mul(b));
-            plain2!(min, $t, $t, |a, b| a.min(b));
-            plain2!(max, $t, $t, |a, b| a.max(b));
-            plain2!(and, $t, $t, |a, b| a & b);
-            plain2!(or, $t, $t, |a, b| a | b);
-            plain2!(xor, $t, $t, |a, b| a ^ b);
+        fn $binary(code: &str) -> Option<Binary> {
+            short2!(add, $t, $t, |a, b| a.wrapping_add(b));
+            short2!(sub, $t, $t, |a, b| a.wrapping_sub(b));
+            short2!(mul, $t, $t, |a, b| a.wrapping_mul(b));
+            short2!(min, $t, $t, |a, b| a.min(b));
+            short2!(max, $t, $t, |a, b| a.max(b));
+            short2!(and, $t, $t, |a, b| a & b);
+            short2!(or, $t, $t, |a, b| a | b);
+            short2!(xor, $t, $t, |a, b| a ^ b);
             // Shifts are those of wider numbers: by nothing for less than 0, and out of the type.
             const LAST: i128 = <$t>::BITS as i128 - 1;
             plain2!(shl, $t, $t, |a, b| if (0..=LAST).contains(&(b as i128)) { a << b } else { 0 });
@@ -308,44 +334,36 @@ macro_rules! int_loops {
                 let is_out = <$t>::MIN == 0 && b as i128 > LAST;
                 if is_out { 0 } else { a >> by }
             });
-            plain2!(fmod, $t, $t, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) });
+            plain2!(fmod, $t, $t, |a, b| <$t as Divide>::remainder(a, b));
             plain2!(rem, $t, $t, |a, b| {
-                let r = if b == 0 { 0 } else { a.wrapping_rem(b) };
+                let r = <$t as Divide>::remainder(a, b);
                 if r != 0 && (r < 0) != (b < 0) { r.wrapping_add(b) } else { r }
             });
-            plain2!(floor_divide, $t, $t, |a, b| {
-                let q = if b == 0 { 0 } else { a.wrapping_div(b) };
-                let is_above = b != 0 && (a < 0) != (b < 0) && a.wrapping_rem(b) != 0;
-                q.wrapping_sub(is_above as $t)
-            });
+            plain2!(floor_divide, $t, $t, |a, b| <$t as Divide>::floor(a, b));
             plain2!(pow, $t, $t, |a, b| match b as i128 {
                 b if b >= 0 => a.wrapping_pow(b.min(u32::MAX as i128) as u32),
                 _ if a == 1 => 1,
-                b if a as i128 == -1 =>
-                    if b % 2 == 0 {
-                        1
-                    } else {
-                        a
-                    },
+                b if a as i128 == -1 && b % 2 == 0 => 1,
+                _ if a as i128 == -1 => a,
                 _ => 0,
             });
             choose!(code, {
-                ADD => add,
-                SUB => sub,
-                MUL => mul,
-                "({0} & {1})" => and,
-                "({0} | {1})" => or,
-                "({0} ^ {1})" => xor,
-                "shl({0}, {1})" => shl,
-                "shr({0}, {1})" => shr,
-                MIN => min,
-                "fmin({0}, {1})" => min,
-                MAX => max,
-                "fmax({0}, {1})" => max,
-                "fmod({0}, {1})" => fmod,
-                "py_rem({0}, {1})" => rem,
-                "floor_divide({0}, {1})" => floor_divide,
-                POW => pow,
+                ADD => add(),
+                SUB => sub(),
+                MUL => mul(),
+                "({0} & {1})" => and(),
+                "({0} | {1})" => or(),
+                "({0} ^ {1})" => xor(),
+                "shl({0}, {1})" => Binary::plain(shl),
+                "shr({0}, {1})" => Binary::plain(shr),
+                MIN => min(),
+                "fmin({0}, {1})" => min(),
+                MAX => max(),
+                "fmax({0}, {1})" => max(),
+                "fmod({0}, {1})" => Binary::plain(fmod),
+                "py_rem({0}, {1})" => Binary::plain(rem),
+                "floor_divide({0}, {1})" => Binary::plain(floor_divide),
+                POW => Binary::plain(pow),
             })
         }
     };
@@ -361,20 +379,20 @@ int_loops!(unary_i8, binary_i8, i8);
 
 macro_rules! compare_loops {
     ($compare:ident, $t:ty) => {
-        fn $compare(code: &str) -> Option<F2> {
-            plain2!(eq, $t, u8, |a, b| (a == b) as u8);
-            plain2!(ne, $t, u8, |a, b| (a != b) as u8);
-            plain2!(lt, $t, u8, |a, b| (a < b) as u8);
-            plain2!(le, $t, u8, |a, b| (a <= b) as u8);
-            plain2!(gt, $t, u8, |a, b| (a > b) as u8);
-            plain2!(ge, $t, u8, |a, b| (a >= b) as u8);
+        fn $compare(code: &str) -> Option<Binary> {
+            short2!(eq, $t, u8, |a, b| (a == b) as u8);
+            short2!(ne, $t, u8, |a, b| (a != b) as u8);
+            short2!(lt, $t, u8, |a, b| (a < b) as u8);
+            short2!(le, $t, u8, |a, b| (a <= b) as u8);
+            short2!(gt, $t, u8, |a, b| (a > b) as u8);
+            short2!(ge, $t, u8, |a, b| (a >= b) as u8);
             choose!(code, {
-                EQUAL => eq,
-                UNEQUAL => ne,
-                "({0} < {1})" => lt,
-                "({0} <= {1})" => le,
-                "({0} > {1})" => gt,
-                "({0} >= {1})" => ge,
+                EQUAL => eq(),
+                UNEQUAL => ne(),
+                "({0} < {1})" => lt(),
+                "({0} <= {1})" => le(),
+                "({0} > {1})" => gt(),
+                "({0} >= {1})" => ge(),
             })
         }
     };
@@ -459,9 +477,9 @@ pub fn test(code: &str, lane: Lane) -> Option<F1> {
 
 /// The loops of two operands whose result has their type.
 pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
-    let f = match lane {
-        Lane::F32 if linked!("f32") => return binary_f32(code),
-        Lane::F64 if linked!("f64") => return binary_f64(code),
+    match lane {
+        Lane::F32 if linked!("f32") => binary_f32(code),
+        Lane::F64 if linked!("f64") => binary_f64(code),
         Lane::I64 if linked!("i64") => binary_i64(code),
         Lane::I32 if linked!("i32") => binary_i32(code),
         Lane::U32 if linked!("u32") => binary_u32(code),
@@ -479,12 +497,11 @@ pub fn binary(code: &str, lane: Lane) -> Option<Binary> {
             _ => None,
         },
         _ => None,
-    };
-    f.map(Binary::plain)
+    }
 }
 
 /// The loop of a comparison.
-pub fn compare(code: &str, lane: Lane) -> Option<F2> {
+pub fn compare(code: &str, lane: Lane) -> Option<Binary> {
     match lane {
         Lane::F32 if linked!("f32") => compare_f32(code),
         Lane::F64 if linked!("f64") => compare_f64(code),
@@ -497,28 +514,6 @@ pub fn compare(code: &str, lane: Lane) -> Option<F2> {
         Lane::U8 | Lane::Bool if linked!("u8") => compare_u8(code),
         Lane::I8 if linked!("i8") => compare_i8(code),
         _ => None,
-    }
-}
-
-/// What a float function is on integers.
-pub enum Whole {
-    /// The operand.
-    Same,
-    /// The comparison of it with itself.
-    Compared(&'static str),
-    /// Whether it is 0.
-    IsZero,
-}
-impl Whole {
-    /// By the text.
-    pub fn of(code: &str) -> Option<Whole> {
-        Some(match code {
-            "floor({0})" | "ceil({0})" | "rint({0})" | "trunc({0})" => Whole::Same,
-            "is_finite({0})" => Whole::Compared(EQUAL),
-            "is_inf({0})" => Whole::Compared(UNEQUAL),
-            "(!{0})" => Whole::IsZero,
-            _ => return None,
-        })
     }
 }
 

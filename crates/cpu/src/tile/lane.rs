@@ -85,7 +85,9 @@ impl Lane {
             Lane::U8 => DType::U8,
             Lane::I8 => DType::I8,
             Lane::Bool => DType::Bool,
-            Lane::Half | Lane::Quarter => unreachable!("narrow floats are not computed with as they are stored"),
+            Lane::Half | Lane::Quarter => {
+                unreachable!("narrow floats are not computed with as they are stored")
+            }
         }
     }
 }
@@ -186,112 +188,113 @@ macro_rules! plain1 {
     };
 }
 pub(super) use plain1;
-plain1!(u32_to_f32, u32, f32, |a| a as f32);
-plain1!(u32_to_i64, u32, i64, |a| a as i64);
-plain1!(f32_to_f64, f32, f64, |a| a as f64);
-plain1!(f64_to_f32, f64, f32, |a| a as f32);
-plain1!(i64_to_f32, i64, f32, |a| a as f32);
-plain1!(i32_to_f32, i32, f32, |a| a as f32);
-plain1!(u8_to_f32, u8, f32, |a| a as f32);
-plain1!(f32_to_bool, f32, u8, |a| (a != 0.0) as u8);
-plain1!(f32_to_i64, f32, i64, |a| a as i64);
-plain1!(u8_to_i64, u8, i64, |a| a as i64);
-plain1!(i32_to_i64, i32, i64, |a| a as i64);
-plain1!(i64_to_i32, i64, i32, |a| a as i32);
-plain1!(i64_to_f64, i64, f64, |a| a as f64);
-plain1!(i32_to_f64, i32, f64, |a| a as f64);
-plain1!(u8_to_f64, u8, f64, |a| a as f64);
-plain1!(f64_to_i64, f64, i64, |a| a as i64);
-plain1!(f64_to_i32, f64, i32, |a| a as i64 as i32);
-plain1!(f32_to_i32, f32, i32, |a| a as i64 as i32);
-plain1!(f32_to_u8, f32, u8, |a| low_byte(a) as u8);
-plain1!(f32_to_i8, f32, i8, |a| low_byte(a) as i8);
-plain1!(i8_to_f32, i8, f32, |a| a as f32);
-plain1!(u8_to_i32, u8, i32, |a| a as i32);
-plain1!(f64_to_bool, f64, u8, |a| (a != 0.0) as u8);
-plain1!(i64_to_bool, i64, u8, |a| (a != 0) as u8);
-plain1!(i32_to_bool, i32, u8, |a| (a != 0) as u8);
+/// `a as i64`, in a way that becomes vectors: conversions that saturate do not.
+macro_rules! whole {
+    ($name:ident, $t:ty) => {
+        #[inline(always)]
+        fn $name(a: $t) -> i64 {
+            const END: $t = i64::MAX as $t;
+            let inside = if a.abs() < END { a } else { 0.0 };
+            // SAFETY: the number is in range.
+            let i = unsafe { inside.to_int_unchecked::<i64>() };
+            if a >= END {
+                i64::MAX
+            } else if a <= -END {
+                i64::MIN
+            } else {
+                i
+            }
+        }
+    };
+}
+whole!(whole_f32, f32);
+whole!(whole_f64, f64);
 
 /// A number whose lowest byte is that of `a as i64`, in 32 bits: beyond them, the lowest byte of a `f32` is zero up to
 /// where `i64` saturates.
 #[inline(always)]
 fn low_byte(a: f32) -> i32 {
     let inside = if a.abs() < i32::MAX as f32 { a } else { 0.0 };
-    // SAFETY: the number is in range. (Conversions that saturate do not become vectors.)
+    // SAFETY: the number is in range.
     let low = unsafe { inside.to_int_unchecked::<i32>() };
     if a >= i64::MAX as f32 { -1 } else { low }
 }
 
+/// Conversions from a type, by what they are to. Of integers, the sign of the result makes no difference: they wrap
+/// around.
+macro_rules! casts {
+    ($name:ident, $t:ty, |$a:ident| $byte:expr, $whole:expr, $zero:expr) => {
+        fn $name(to: Lane) -> Option<F1> {
+            plain1!(single, $t, f32, |a| a as f32);
+            plain1!(double, $t, f64, |a| a as f64);
+            plain1!(bytes, $t, u8, |$a| $byte as u8);
+            plain1!(pairs, $t, u16, |$a| $whole as u16);
+            plain1!(fours, $t, u32, |$a| $whole as u32);
+            plain1!(eights, $t, u64, |$a| $whole as u64);
+            plain1!(truth, $t, u8, |a| (a != $zero) as u8);
+            Some(match to {
+                Lane::F32 if linked!("f32") => single,
+                Lane::F64 if linked!("f64") => double,
+                Lane::I64 if linked!("i64") => eights,
+                Lane::U64 if linked!("u64") => eights,
+                Lane::I32 if linked!("i32") => fours,
+                Lane::U32 if linked!("u32") => fours,
+                Lane::I16 if linked!("i16") => pairs,
+                Lane::U16 if linked!("u16") => pairs,
+                Lane::I8 if linked!("i8") => bytes,
+                Lane::U8 if linked!("u8") => bytes,
+                Lane::Bool if linked!("bool") => truth,
+                _ => return None,
+            })
+        }
+    };
+    ($($name:ident $t:ty;)*) => {
+        $(casts!($name, $t, |a| a, a, 0);)*
+    };
+}
+casts!(from_f32, f32, |a| low_byte(a), whole_f32(a), 0.0);
+casts!(from_f64, f64, |a| whole_f64(a), whole_f64(a), 0.0);
+casts! {
+    from_i64 i64;
+    from_u64 u64;
+    from_i32 i32;
+    from_u32 u32;
+    from_i16 i16;
+    from_u16 u16;
+    from_i8 i8;
+    from_u8 u8;
+}
+
+/// Floats as `u64`, which has numbers that `i64` does not.
+unsafe fn floats_to_u64<A: Element>(x: *const u8, y: *mut u8, n: usize) {
+    let (x, y) = (x.cast::<A::Stored>(), y.cast::<u64>());
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { *y.add(i) = <u64 as Element>::from_f64(A::load(*x.add(i)).to_f64()) };
+    }
+}
+
 /// The conversion between two lanes; `None` where they are the same.
 pub fn cast(from: Lane, to: Lane) -> Option<F1> {
-    use Lane::*;
-    unsafe fn any<A: Element, B: Element>(x: *const u8, y: *mut u8, n: usize) {
-        let (x, y) = (x.cast::<A::Stored>(), y.cast::<B::Stored>());
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let a = A::load(*x.add(i));
-                *y.add(i) =
-                    (if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_int(a.to_int()) }).store();
-            }
-        }
-    }
-    fn to_any<A: Element>(to: Lane) -> F1 {
-        match to {
-            F32 if linked!("f32") => any::<A, f32>,
-            F64 if linked!("f64") => any::<A, f64>,
-            I64 if linked!("i64") => any::<A, i64>,
-            I32 if linked!("i32") => any::<A, i32>,
-            U32 if linked!("u32") => any::<A, u32>,
-            U64 if linked!("u64") => any::<A, u64>,
-            I16 if linked!("i16") => any::<A, i16>,
-            U16 if linked!("u16") => any::<A, u16>,
-            U8 if linked!("u8") => any::<A, u8>,
-            I8 if linked!("i8") => any::<A, i8>,
-            Bool | Half | Quarter if linked!("bool") => any::<A, bool>,
-            _ => ir::unlinked("a conversion"),
-        }
-    }
-    Some(match (from, to) {
+    let found = match from {
         _ if from == to => return None,
-        (F32, F64) if linked!("f32") && linked!("f64") => f32_to_f64,
-        (F64, F32) if linked!("f64") && linked!("f32") => f64_to_f32,
-        (I64, F32) if linked!("i64") && linked!("f32") => i64_to_f32,
-        (I32, F32) if linked!("i32") && linked!("f32") => i32_to_f32,
-        (U32, F32) if linked!("u32") && linked!("f32") => u32_to_f32,
-        (U32, I64) if linked!("u32") && linked!("i64") => u32_to_i64,
-        (U8 | Bool, F32) if linked!("u8") && linked!("f32") => u8_to_f32,
-        (F32, Bool) if linked!("f32") && linked!("bool") => f32_to_bool,
-        (F32, I64) if linked!("f32") && linked!("i64") => f32_to_i64,
-        (U8 | Bool, I64) if linked!("u8") && linked!("i64") => u8_to_i64,
-        (I32, I64) if linked!("i32") && linked!("i64") => i32_to_i64,
-        (I64, I32) if linked!("i64") && linked!("i32") => i64_to_i32,
-        (I64, F64) if linked!("i64") && linked!("f64") => i64_to_f64,
-        (I32, F64) if linked!("i32") && linked!("f64") => i32_to_f64,
-        (U8 | Bool, F64) if linked!("u8") && linked!("f64") => u8_to_f64,
-        (F64, I64) if linked!("f64") && linked!("i64") => f64_to_i64,
-        (F64, I32) if linked!("f64") && linked!("i32") => f64_to_i32,
-        (F32, I32) if linked!("f32") && linked!("i32") => f32_to_i32,
-        (F32, U8) if linked!("f32") && linked!("u8") => f32_to_u8,
-        (F32, I8) if linked!("f32") && linked!("i8") => f32_to_i8,
-        (I8, F32) if linked!("i8") && linked!("f32") => i8_to_f32,
-        (U8 | Bool, I32) if linked!("u8") && linked!("i32") => u8_to_i32,
-        (F64, Bool) if linked!("f64") && linked!("bool") => f64_to_bool,
-        (I64, Bool) if linked!("i64") && linked!("bool") => i64_to_bool,
-        (I32, Bool) if linked!("i32") && linked!("bool") => i32_to_bool,
-        (F32, _) if linked!("f32") => to_any::<f32>(to),
-        (F64, _) if linked!("f64") => to_any::<f64>(to),
-        (I64, _) if linked!("i64") => to_any::<i64>(to),
-        (I32, _) if linked!("i32") => to_any::<i32>(to),
-        (U32, _) if linked!("u32") => to_any::<u32>(to),
-        (U64, _) if linked!("u64") => to_any::<u64>(to),
-        (I16, _) if linked!("i16") => to_any::<i16>(to),
-        (U16, _) if linked!("u16") => to_any::<u16>(to),
-        (U8, _) if linked!("u8") => to_any::<u8>(to),
-        (I8, _) if linked!("i8") => to_any::<i8>(to),
-        (Bool | Half | Quarter, _) if linked!("bool") => to_any::<bool>(to),
-        _ => ir::unlinked("a conversion"),
-    })
+        Lane::F32 if to == Lane::U64 && linked!("f32") => Some(floats_to_u64::<f32> as F1),
+        Lane::F64 if to == Lane::U64 && linked!("f64") => Some(floats_to_u64::<f64> as F1),
+        Lane::F32 if linked!("f32") => from_f32(to),
+        Lane::F64 if linked!("f64") => from_f64(to),
+        Lane::I64 if linked!("i64") => from_i64(to),
+        Lane::U64 if linked!("u64") => from_u64(to),
+        Lane::I32 if linked!("i32") => from_i32(to),
+        Lane::U32 if linked!("u32") => from_u32(to),
+        Lane::I16 if linked!("i16") => from_i16(to),
+        Lane::U16 if linked!("u16") => from_u16(to),
+        Lane::I8 if linked!("i8") => from_i8(to),
+        // A boolean is a byte, 0 or 1.
+        Lane::U8 if linked!("u8") => from_u8(to),
+        Lane::Bool if linked!("bool") => from_u8(to),
+        _ => None,
+    };
+    Some(found.unwrap_or_else(|| ir::unlinked("a conversion")))
 }
 
 #[cfg(test)]
@@ -313,5 +316,25 @@ mod tests {
         let signed: Vec<u8> = x.iter().map(|&a| i8::from_f64(a as f64) as u8).collect();
         assert_eq!(convert(Lane::U8), unsigned);
         assert_eq!(convert(Lane::I8), signed);
+    }
+
+    /// Every conversion is that of the elements, at the ends of each type and around them.
+    #[test]
+    fn conversions_are_those_of_elements() {
+        use Lane::*;
+        let lanes = [F32, F64, I64, U64, I32, U32, I16, U16, I8, U8, Bool];
+        let powers = (0..=64).map(|p| 2f64.powi(p));
+        let around = powers.flat_map(|x| [x, -x, x - 1.0, 1.0 - x, x + 1.5, x * 1.37, -x * 1.37]);
+        let floats: Vec<f64> = around.chain([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.3, -0.3, 0.0]).collect();
+        for from in lanes {
+            let x = ir::Literal::from_f64(from.dtype(), ir::Shape::new(&[floats.len()]), &floats);
+            for to in lanes.into_iter().filter(|&to| to != from) {
+                let want = x.cast(to.dtype());
+                let mut got = vec![0u8; want.bytes().len()];
+                // SAFETY: as many elements on both sides.
+                unsafe { cast(from, to).unwrap()(x.bytes().as_ptr(), got.as_mut_ptr(), floats.len()) };
+                assert!(got == want.bytes(), "{from:?} to {to:?}");
+            }
+        }
     }
 }

@@ -69,12 +69,12 @@ pub fn join(
             && let Some(&(1, at)) = uses.get(y.val as usize)
             && !is_kept(y.val)
             && let Instr::Binary { code, a: left, b: right, y: z, .. } = &instrs[at]
-            && lane(z.val) == Lane::F32
+            && lane(z.val) == lane(y.val)
             && z.span == y.span
         {
             let is_first = left.val == y.val;
             let third = Simple::new(code, is_first);
-            if let Some(f) = third.and_then(|third| chain::triples(ops.0, ops.1, third)) {
+            if let Some(f) = third.and_then(|third| chain::triples(lane(z.val), ops.0, ops.1, third)) {
                 let joined = Instr::Triple { f, args: [*a, *b, *c, if is_first { *right } else { *left }], y: *z };
                 instrs[at] = joined;
                 gone[i] = true;
@@ -84,15 +84,17 @@ pub fn join(
         let Instr::Binary { code, a, b, y, .. } = &instrs[i] else { continue };
         let (code, a, b, y) = (*code, *a, *b, *y);
         let (count, at) = uses.get(y.val as usize).copied().unwrap_or_default();
-        if count != 1 || is_kept(y.val) || lane(y.val) != Lane::F32 || lane(a.val) != Lane::F32 {
+        if code.is_empty() || count != 1 || is_kept(y.val) {
             continue;
         }
         let joined = match &instrs[at] {
-            Instr::Binary { code: second, a: c, b: d, y: z, .. } if lane(z.val) == Lane::F32 && z.span == y.span => {
+            Instr::Binary { code: second, a: c, b: d, y: z, .. } if z.span == y.span => {
                 let is_first = c.val == y.val;
-                chained((code, a, b, y), (second, is_first), if is_first { *d } else { *c }, *z)
+                chained(lane(y.val), (code, a, b, y), (second, is_first), if is_first { *d } else { *c }, *z)
             }
-            Instr::Rows { monoid: Monoid::Sum, x, y: z, .. } if code == MUL && a.span == x.span && b.span == x.span => {
+            Instr::Rows { monoid: Monoid::Sum, x, y: z, .. }
+                if code == MUL && lane(y.val) == Lane::F32 && a.span == x.span && b.span == x.span =>
+            {
                 Some(Instr::Dot { a, b, y: *z })
             }
             _ => None,
@@ -106,8 +108,8 @@ pub fn join(
     instrs.retain(|_| !gone.next().unwrap_or(false));
 }
 
-/// The chain of `first` and then an operation with `c`, if both are simple.
-fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -> Option<Instr> {
+/// The chain of `first` and then an operation with `c` in a lane, if both are simple.
+fn chained(lane: Lane, first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -> Option<Instr> {
     let (code, a, b, y) = first;
     // The chain runs along an operand that varies as the result does.
     let (p, a, b) = if a.span == y.span {
@@ -118,5 +120,5 @@ fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -
         return None;
     };
     let q = Simple::new(second.0, second.1)?;
-    Some(Instr::Chain { ops: (p, q), f: chain::loops(p, q)?, a, b, c, y: z })
+    Some(Instr::Chain { ops: (p, q), f: chain::loops(lane, p, q)?, a, b, c, y: z })
 }

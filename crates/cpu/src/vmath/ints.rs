@@ -8,6 +8,67 @@
 use super::dispatch;
 use super::loops::{self, Compare};
 
+/// Division of integers; by zero it gives 0.
+pub(crate) trait Divide {
+    /// What is left of `a` when the quotient is rounded toward zero.
+    fn remainder(a: Self, b: Self) -> Self;
+    /// The quotient, rounded down.
+    fn floor(a: Self, b: Self) -> Self;
+}
+/// By floats with twice as many bits, which processors divide in vectors. Their quotient is next to an integer only if the
+/// exact one is that integer: else it is off by `1 / b` or more.
+macro_rules! divide_as_floats {
+    ($($t:ident, $float:ident, $wide:ident;)*) => {
+        $(
+            impl Divide for $t {
+                #[inline(always)]
+                fn remainder(a: $t, b: $t) -> $t {
+                    let (x, y) = (a as $float, if b == 0 { 1.0 } else { b as $float });
+                    // SAFETY: as little as `b`, or 0.
+                    unsafe { (x - (x / y).trunc() * y).to_int_unchecked() }
+                }
+                #[inline(always)]
+                fn floor(a: $t, b: $t) -> $t {
+                    let q = (a as $float / if b == 0 { 1.0 } else { b as $float }).floor();
+                    // SAFETY: a quotient is one more than the greatest number at most.
+                    let q = unsafe { q.to_int_unchecked::<$wide>() } as $t;
+                    if b == 0 { 0 } else { q }
+                }
+            }
+        )*
+    };
+}
+divide_as_floats! {
+    i32, f64, i64;
+    u32, f64, i64;
+    i16, f32, i32;
+    u16, f32, i32;
+    i8, f32, i32;
+    u8, f32, i32;
+}
+macro_rules! divide {
+    ($($t:ident)*) => {
+        $(
+            impl Divide for $t {
+                #[inline(always)]
+                fn remainder(a: $t, b: $t) -> $t {
+                    if b == 0 { 0 } else { a.wrapping_rem(b) }
+                }
+                #[inline(always)]
+                #[allow(unused_comparisons)]
+                fn floor(a: $t, b: $t) -> $t {
+                    if b == 0 {
+                        return 0;
+                    }
+                    let is_above = (a < 0) != (b < 0) && a.wrapping_rem(b) != 0;
+                    a.wrapping_div(b).wrapping_sub(is_above as $t)
+                }
+            }
+        )*
+    };
+}
+divide!(i64 u64);
+
 trait Op2<T> {
     fn apply(a: T, b: T) -> T;
 }

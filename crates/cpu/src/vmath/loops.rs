@@ -237,6 +237,34 @@ pub(crate) unsafe fn each2<A: Copy, B: Copy>(a: *const A, b: *const A, y: *mut B
     }
 }
 
+/// `y[i] = f(a[i], b[i], c[i])`.
+///
+/// # Safety
+/// As for [`each1`].
+#[inline(always)]
+pub(crate) unsafe fn each3<T: Copy>(
+    a: *const T,
+    b: *const T,
+    c: *const T,
+    y: *mut T,
+    n: usize,
+    f: impl Fn(T, T, T) -> T,
+) {
+    let whole = n / CHUNK * CHUNK;
+    // SAFETY: indexes stay below `n`, the caller's promise.
+    unsafe {
+        for i in (0..whole).step_by(CHUNK) {
+            let p = a.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            let q = b.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            let r = c.add(i).cast::<[T; CHUNK]>().read_unaligned();
+            write_chunk(y.add(i), |k| f(p[k], q[k], r[k]));
+        }
+        for i in whole..n {
+            *y.add(i) = f(*a.add(i), *b.add(i), *c.add(i));
+        }
+    }
+}
+
 /// `y[i] = if c[i] != 0 { a[i] } else { b[i] }`.
 ///
 /// # Safety
