@@ -147,8 +147,8 @@ impl Project {
             let _ = writeln!(text, "linker = \"rust-lld\"");
         }
         if self.kind == Kind::Program && t == "x86_64-unknown-linux-gnu" {
-            // At a fixed address, without tables of places to adjust; functions of the same code are one.
-            flags.extend(["relocation-model=static", "link-arg=-Wl,--icf=all"]);
+            // At a fixed address, without tables of places to adjust or to unwind; functions of the same code are one.
+            flags.extend(["relocation-model=static", "link-arg=-Wl,--icf=all", "link-arg=-Wl,--no-eh-frame-hdr"]);
         }
         let flags: Vec<String> = flags.iter().map(|f| format!("\"-C\", {f:?}")).collect();
         let _ = writeln!(text, "rustflags = [{}]", flags.join(", "));
