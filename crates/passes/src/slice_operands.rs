@@ -2,7 +2,8 @@
 //! `f(a, b)`. Otherwise every element would be computed and stored, also those that nothing reads.
 
 use crate::Rewriter;
-use ir::{FlatNode, Graph, Meaning, Slot, Type};
+use ir::{DType, FlatNode, Graph, Meaning, Slot, Type};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Slices operands instead of results; `None` if there is nothing to do.
@@ -36,21 +37,35 @@ fn is_sliced(graph: &Graph, uses: &[u32], s: Slot) -> bool {
     is_elementwise && uses[s.node as usize] == 1 && n.inputs.iter().all(fits)
 }
 
-/// The elements of a value that view `by` selects.
+/// The elements of an elementwise value that view `by` selects. Chains may be long: they are no recursion.
 fn sliced(graph: &Graph, uses: &[u32], rw: &mut Rewriter, by: &FlatNode, s: Slot) -> Slot {
-    let n = graph.node(s);
-    let out = |rw: &mut Rewriter, of: &FlatNode, inputs: SmallVec<[Slot; 4]>| {
-        let outs = SmallVec::from_iter([Type::new(graph.ty(s).dtype, &by.outs[0].shape)]);
-        rw.new.push_typed(of.op, inputs.into_iter().collect(), of.attrs.clone(), outs, of.site)
-    };
-    if !is_sliced(graph, uses, s) {
-        let from = rw.at(s);
-        return out(rw, by, SmallVec::from_iter([from]));
+    let has_shape = |i: &Slot| graph.ty(*i).shape == graph.ty(s).shape;
+    // What only `s` needs, directly or through others.
+    let mut chain = vec![s];
+    for at in 0.. {
+        let Some(&of) = chain.get(at) else { break };
+        let inputs = graph.node(of).inputs.iter().copied();
+        chain.extend(inputs.filter(|i| has_shape(i) && is_sliced(graph, uses, *i)));
     }
-    let inputs = n.inputs.iter().map(|&i| match graph.ty(i).shape == n.outs[0].shape {
-        true => sliced(graph, uses, rw, by, i),
-        false => rw.at(i),
-    });
-    let inputs = inputs.collect();
-    out(rw, n, inputs)
+    chain.sort_unstable_by_key(|s| s.node);
+    let mut new: FxHashMap<Slot, Slot> = FxHashMap::default();
+    for of in chain {
+        let push = |rw: &mut Rewriter, n: &FlatNode, dtype: DType, inputs: SmallVec<[Slot; 3]>| {
+            let outs = SmallVec::from_iter([Type::new(dtype, &by.outs[0].shape)]);
+            rw.new.push_typed(n.op, inputs, n.attrs.clone(), outs, n.site)
+        };
+        let n = graph.node(of);
+        let mut inputs = SmallVec::new();
+        for i in &n.inputs {
+            let from = rw.at(*i);
+            inputs.push(match new.get(i) {
+                Some(&made) => made,
+                None if has_shape(i) => push(rw, by, graph.ty(*i).dtype, SmallVec::from_iter([from])),
+                None => from,
+            });
+        }
+        let made = push(rw, n, n.outs[0].dtype, inputs);
+        new.insert(of, made);
+    }
+    new[&s]
 }

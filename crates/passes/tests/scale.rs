@@ -43,6 +43,23 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     assert!(bytes < 1 << 20, "a chain needs a few values at a time: {bytes} bytes");
 }
 
+#[test]
+fn a_slice_of_a_chain_of_100_000_nodes_moves_to_its_beginning() {
+    let (mut g, here) = (Graph::new(), Site::UNKNOWN);
+    let op = |name: &str| ops::find(name).unwrap();
+    let mut x = g.input("x", &Type::new(DType::F32, [64, 64]), here);
+    for _ in 0..100_000 {
+        x = g.push(op("sin"), &[x], Attrs::new(), here).unwrap();
+    }
+    let attrs = Attrs::new().with("starts", [0i64, 0]).with("sizes", [1i64, 64]).with("steps", [1i64, 1]);
+    let y = g.push(op("slice"), &[x], attrs, here).unwrap();
+    g.outputs.push(y);
+    let new = passes::prune(&passes::slice_operands(&g).unwrap());
+    assert_eq!(new.nodes.len(), g.nodes.len());
+    assert_eq!(new.nodes[1].op.name, "slice");
+    assert!(new.nodes[2..].iter().all(|n| n.op.name == "sin" && n.outs[0].shape.count() == 64));
+}
+
 /// A device with all stages, where some regions of the first fifth of a graph, which compute forward, may fail.
 struct Device;
 
