@@ -354,3 +354,13 @@ def test_ctc_loss_sums_over_all_ways():
     for bad in [lambda: tw.nn.CTCLoss(blank=7)(short, tw.tensor([[1]]), [2], [1]), lambda: tw.nn.CTCLoss()(short, tw.tensor([1, 1]), [2], [1])]:
         with pytest.raises(ValueError):
             bad()
+
+
+def test_sums_of_groups_are_rounded_once():
+    a, b, ends = tw.randn(6, 33), tw.randn(2, 33, 5), tw.tensor([2, 6])
+    F = nn.functional
+    y = F.grouped_mm(a, b, offs=ends, out_dtype=tw.bfloat16)
+    assert y.dtype == tw.bfloat16 and y.equal(F.grouped_mm(a, b, offs=ends).bfloat16())
+    narrow = a.bfloat16(), b.bfloat16()
+    wide = F.grouped_mm(*narrow, offs=ends, out_dtype=tw.float32)
+    assert wide.equal(F.grouped_mm(*(x.float() for x in narrow), offs=ends))

@@ -99,9 +99,11 @@ def grouped_mm(
             "grouped_mm: offs are needed where a matrix has two dimensions, and only there: "
             f"the matrices have {a.ndim} and {b.ndim}, offs is {'None' if offs is None else 'given'}"
         )
-    if out_dtype is not None:
+    if out_dtype is not None and _native.dtype(out_dtype).itemsize > a.dtype.itemsize:
+        # Sums are rounded once, to the type of the result.
         a, b = a.to(out_dtype), b.to(out_dtype)
     y = a @ b if offs is None else a.grouped_mm(b, offs)
+    y = y if out_dtype is None else y.to(out_dtype)
     return y if bias is None else y + bias
 
 
