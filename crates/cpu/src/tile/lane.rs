@@ -85,9 +85,7 @@ impl Lane {
             Lane::U8 => DType::U8,
             Lane::I8 => DType::I8,
             Lane::Bool => DType::Bool,
-            Lane::Half | Lane::Quarter => {
-                unreachable!("narrow floats are not computed with as they are stored")
-            }
+            Lane::Half | Lane::Quarter => unreachable!("narrow floats are not computed with as they are stored"),
         }
     }
 }

@@ -72,12 +72,12 @@ fn grouped_mm(c: &Call) -> Option<Vec<Kernel>> {
     }
     let (left, right) = (Side::new(a, true), Side::new(b, false));
     let is_inner = sa.rank() == sb.rank();
-    let is_turned = sa.rank() == 3;
-    let t = match is_turned {
+    let is_transposed = sa.rank() == 3;
+    let t = match is_transposed {
         true => Tiles { left: right, right: left, rows: n, columns: m, inner: k, to: (1, n), is_inner },
         false => Tiles { left, right, rows: m, columns: n, inner: k, to: (n, 1), is_inner },
     };
-    let names = if is_turned { ("right", "left") } else { ("left", "right") };
+    let names = if is_transposed { ("right", "left") } else { ("left", "right") };
     let text = Text::new().reads(names.0, a).reads(names.1, b).reads("ends", ends).writes("y", y);
     let dtype = y.ty.dtype;
     let has_halves = matches!(dtype, DType::BF16 | DType::F16) && c.major >= 8;
